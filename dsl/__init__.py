@@ -1,0 +1,1 @@
+"""The `.rules` language: sources, tree, parser, checker, formatter (no torch)."""

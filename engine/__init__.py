@@ -1,0 +1,1 @@
+"""The engine: families, matching, guards, surgery, fixpoint."""

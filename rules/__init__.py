@@ -1,0 +1,1 @@
+"""Rule libraries shipped with fxrules."""

@@ -1,0 +1,1 @@
+"""fxrules: declarative, verified pattern rewrites for torch.fx graphs."""
