@@ -401,7 +401,8 @@ class Example:
 
 
 Clause: TypeAlias = (
-    Match | Where | Let | Keep | Freeze | Rewrite | RewriteVia | Numerics | Changes | Priority | Shrinks | Tags | Example
+    Match | Where | Let | Keep | Freeze | Rewrite | RewriteVia | Numerics | Changes | Priority | Shrinks | Tags
+    | Example
 )  # fmt: skip
 
 
