@@ -92,7 +92,7 @@ FACTS: Mapping[str, str] = MappingProxyType(
 )
 """What ``.name`` of a tensor, a device or a dtype gives in ``where`` and ``let``."""
 
-CONSTANTS: frozenset[str] = frozenset({"True", "False", "None", "inf", "nan", "pi", "e"})
+CONSTANTS: frozenset[str] = frozenset({"True", "False", "None", "inf", "nan", "pi"})
 """Names with a value of their own, in every expression."""
 
 DTYPES: Mapping[str, str] = MappingProxyType(
