@@ -1,0 +1,154 @@
+"""Earlier states of a graph's cells: what an undo journal writes down, and how it puts them back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from typing import Any, TypeAlias
+
+from attrs import frozen
+from torch import nn
+from torch.fx import Graph, Node
+
+# The cells of a node besides its dicts. They are assigned past Node.__setattr__,
+# which would tell hooks and shuffle the side table.
+CELLS = ("_args", "_kwargs", "name", "type", "_sort_key", "_erased")
+
+
+@frozen
+class Touched:
+    """The cells of one node."""
+
+    node: Node
+    cells: tuple[tuple[str, object], ...]
+    inputs: tuple[Node, ...]
+    users: tuple[Node, ...]
+    meta: tuple[tuple[str, object], ...]
+
+
+@frozen
+class Named:
+    """The graph's namespace, where one new name touches it."""
+
+    name: str
+    base: str
+    count: int | None
+    objects: int
+
+
+@frozen
+class Inserted:
+    """The list of nodes, just before ``before``."""
+
+    before: Node
+    prev: Node
+    length: int
+
+
+@frozen
+class Erased:
+    """The place of a node in the list."""
+
+    node: Node
+    next: Node
+    length: int
+
+
+@frozen
+class Renamed:
+    """The namespace's name for a node."""
+
+    node: Node
+    name: str | None
+    taken: str | None
+
+
+@frozen
+class Module:
+    """The attribute tables of one module."""
+
+    module: nn.Module
+    tables: tuple[tuple[str, Collection[Any]], ...]
+
+
+@frozen
+class Listed:
+    """A list that only grows, and its length."""
+
+    items: list[Any]
+    length: int
+
+
+@frozen
+class Shared:
+    """A table, and a key that it did not have."""
+
+    table: dict[Any, Any]
+    key: Hashable
+
+
+Entry: TypeAlias = Touched | Named | Inserted | Erased | Renamed | Module | Listed | Shared
+
+
+def restore(graph: Graph, entry: Entry) -> None:
+    """Assign the earlier state back; whether the change was made, half made or not made does not matter."""
+    names = graph._graph_namespace
+    match entry:
+        case Touched():
+            _restore_node(entry)
+        case Named(name, base, count, objects):
+            names._used_names.discard(name)
+            _put(names._base_count, base, count)
+            while len(names._obj_to_name) > objects:
+                names._obj_to_name.popitem()
+        case Inserted(before, prev, length):
+            while before._prev is not prev:
+                _unlink(graph, before._prev)
+            graph._len = length
+        case Erased(node, next, length):
+            _link(graph, node, next)
+            graph._len = length
+        case Renamed(node, name, taken):
+            _put(names._obj_to_name, node, name)
+            if taken is not None:
+                names._used_names.discard(taken)
+        case Module(module, tables):
+            for name, content in tables:
+                live = getattr(module, name)
+                live.clear()
+                live.update(content)
+        case Listed(items, length):
+            del items[length:]
+        case Shared(table, key):
+            table.pop(key, None)
+
+
+def _restore_node(entry: Touched) -> None:
+    node = entry.node
+    for name, value in entry.cells:
+        object.__setattr__(node, name, value)
+    for live, content in ((node._input_nodes, entry.inputs), (node.users, entry.users)):
+        live.clear()
+        live.update(dict.fromkeys(content))
+    node.meta.clear()
+    node.meta.update(entry.meta)
+
+
+def _unlink(graph: Graph, node: Node) -> None:
+    node._remove_from_list()
+    object.__setattr__(node, "_erased", True)
+    for key in ((node.op, node.target), (node.op, None)):
+        graph._find_nodes_lookup_table.table.get(key, {}).pop(node, None)
+
+
+def _link(graph: Graph, node: Node, next: Node) -> None:
+    if next._prev is not node:
+        next._prepend(node)
+    table = graph._find_nodes_lookup_table
+    table.table[table._key(node)].setdefault(node)
+
+
+def _put(table: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value
