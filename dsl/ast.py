@@ -1,7 +1,9 @@
 """The tree of a `.rules` file: frozen attrs classes, each with its span.
 
 Spans and comments take no part in equality, so two texts that mean the same
-compare equal. One expression grammar serves both phases: where an expression
+compare equal. ``comments`` stand above a piece (``""`` is a blank line between
+two groups), ``trailing`` at the end of its last line, ``closing_comments`` before
+the brace that closes it. One expression grammar serves both phases: where an expression
 stands (a ``match`` body, a ``where``) decides what it means, not its class.
 """
 
@@ -20,6 +22,10 @@ def _span() -> Span | None:
 
 def _comments() -> tuple[str, ...]:
     return field(default=(), eq=False, repr=False, kw_only=True)
+
+
+def _trailing() -> str:
+    return field(default="", eq=False, repr=False, kw_only=True)
 
 
 # ------------------------------------------------------------- expressions
@@ -245,6 +251,7 @@ class Assign:
     targets: tuple[str, ...]
     value: Expr
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -255,6 +262,8 @@ class Block:
     assigns: tuple[Assign, ...]
     results: tuple[Expr | Star, ...]
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
+    closing_comments: tuple[str, ...] = _comments()
     span: Span | None = _span()
 
 
@@ -299,6 +308,7 @@ class Param:
 class Match:
     body: Block
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -307,6 +317,7 @@ class Where:
     condition: Expr
     reason: str | None = None
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -314,6 +325,7 @@ class Where:
 class Let:
     assign: Assign
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -321,6 +333,7 @@ class Let:
 class Keep:
     names: tuple[str, ...]
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -328,6 +341,7 @@ class Keep:
 class Freeze:
     names: tuple[str, ...]
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -335,6 +349,7 @@ class Freeze:
 class Rewrite:
     body: Block
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -344,6 +359,7 @@ class RewriteVia:
 
     call: Expr
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -357,6 +373,7 @@ class Numerics:
     waivers: tuple[str, ...] = ()
     domain: Expr | None = None
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -364,6 +381,7 @@ class Numerics:
 class Changes:
     names: tuple[str, ...]
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -371,6 +389,7 @@ class Changes:
 class Priority:
     value: int
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -378,6 +397,7 @@ class Priority:
 class Shrinks:
     measure: Expr
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -385,6 +405,7 @@ class Shrinks:
 class Tags:
     names: tuple[str, ...]
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -397,6 +418,7 @@ class Example:
     body: Block
     expected: Block | None
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -413,6 +435,7 @@ class Requires:
 
     requirements: tuple[tuple[str, str, str], ...]
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -424,6 +447,7 @@ class Import:
     alias: str
     is_path: bool = False
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -432,6 +456,7 @@ class FromImport:
     module: str
     names: tuple[str, ...]
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -440,6 +465,7 @@ class Const:
     name: str
     value: Expr
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -448,6 +474,7 @@ class Opset:
     name: str
     members: tuple[str, ...]
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -460,6 +487,7 @@ class Family:
     effects: tuple[str, ...]
     spellings: tuple[Call, ...]
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -469,6 +497,7 @@ class Pattern:
     params: tuple[Param, ...]
     body: Expr
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -482,6 +511,8 @@ class Rule:
     doc: str | None = None
     template: tuple[str, str] | None = None
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
+    closing_comments: tuple[str, ...] = _comments()
     span: Span | None = _span()
 
 
@@ -500,6 +531,7 @@ class Ruleset:
     name: str
     selectors: tuple[Selector, ...]
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -510,6 +542,7 @@ class Step:
     limit: int | None = None
     condition: Expr | None = None
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
     span: Span | None = _span()
 
 
@@ -518,6 +551,8 @@ class Pipeline:
     name: str
     steps: tuple[Step, ...]
     comments: tuple[str, ...] = _comments()
+    trailing: str = _trailing()
+    closing_comments: tuple[str, ...] = _comments()
     span: Span | None = _span()
 
 
