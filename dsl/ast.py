@@ -17,7 +17,8 @@ from .source import Span
 
 
 def _span() -> Span | None:
-    return field(default=None, eq=False, repr=False, kw_only=True)
+    place: Span | None = field(default=None, eq=False, repr=False, kw_only=True)
+    return place
 
 
 def _comments() -> tuple[str, ...]:

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TypeVar
 
 from attrs import evolve
 
 from . import ast
 from .source import Source
 from .tokens import Comment
-
-_Body = TypeVar("_Body", ast.Match, ast.Rewrite)
 
 
 class Comments:
@@ -51,8 +48,9 @@ def attach_clause(clause: ast.Clause, comments: Comments) -> ast.Clause:
     start, end = _ends(clause)
     above = comments.before(start)
     match clause:
-        case ast.Match() | ast.Rewrite():
-            clause, inner = _attach_bodies_of(clause, comments)
+        case ast.Match(body) | ast.Rewrite(body):
+            body, inner = _attach_block(body, comments)
+            clause = evolve(clause, body=body)
         case ast.Example():
             body, first = _attach_block(clause.body, comments)
             expected, second = (None, ()) if clause.expected is None else _attach_block(clause.expected, comments)
@@ -60,11 +58,6 @@ def attach_clause(clause: ast.Clause, comments: Comments) -> ast.Clause:
         case _:
             inner = ()
     return evolve(clause, comments=above + inner + comments.before(end), trailing=comments.behind(end))
-
-
-def _attach_bodies_of(clause: _Body, comments: Comments) -> tuple[_Body, tuple[str, ...]]:
-    body, outer = _attach_block(clause.body, comments)
-    return evolve(clause, body=body), outer
 
 
 def _attach_block(block: ast.Block, comments: Comments) -> tuple[ast.Block, tuple[str, ...]]:

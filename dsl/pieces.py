@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import field, frozen
+from attrs import frozen
 
 from .tokens import Kind, Token
 
@@ -35,7 +35,6 @@ CLAUSE_WORDS = frozenset(
 )
 STEP_WORDS = frozenset({"fixpoint", "once", "sweep"})
 OPERATOR_WORDS = frozenset({"and", "or", "not", "if", "else", "for", "in", "is", "as", "through", "return"})
-_BEFORE_OPERANDS = OPERATOR_WORDS | {"on", "when", "via"}
 _ENDS_OPERAND = frozenset({")", "]", "}", "?", "...", ".*"})
 _NEVER_AFTER_A_START = frozenset({"=", ",", ".", ")", "]", ":"})
 _GROUPS = {"rule": CLAUSE_WORDS, "pipeline": STEP_WORDS}
@@ -68,7 +67,7 @@ class Cut:
     """A whole file: the doc string's token position, then statements, groups and stray pieces in order."""
 
     doc: int | None
-    items: tuple[Piece | Group, ...] = field(converter=tuple)
+    items: tuple[Piece | Group, ...]
 
 
 def cut(tokens: Sequence[Token]) -> Cut:
@@ -178,7 +177,7 @@ def _starts(tokens: Sequence[Token], position: int, words: frozenset[str], opera
 
 def _ends_operand(token: Token) -> bool:
     if token.kind is Kind.NAME:
-        return token.text not in _BEFORE_OPERANDS
+        return token.text not in OPERATOR_WORDS
     return token.kind is not Kind.SYMBOL or token.text in _ENDS_OPERAND
 
 

@@ -52,7 +52,7 @@ def load_grammar() -> Grammar:
 def parse_piece(tokens: Sequence[Token], start: int, stop: int, rule: str) -> Tree[LarkToken] | Unexpected:
     """Parse the tokens ``[start, stop)`` by one start rule of the grammar."""
     grammar = load_grammar()
-    parser = grammar.lark.parse_interactive(start=rule)
+    parser: Any = grammar.lark.parse_interactive(start=rule)
     for position in range(start, stop):
         token = tokens[position]
         terminal = _terminal(grammar, tokens, position, parser.choices())
@@ -72,8 +72,8 @@ def _terminal(grammar: Grammar, tokens: Sequence[Token], position: int, choices:
     token = tokens[position]
     if token.kind is Kind.SYMBOL:
         return grammar.terminals[token.text]
-    keyword = grammar.terminals.get(token.text) if token.kind is Kind.NAME else None
-    if keyword is None:
+    keyword = grammar.terminals.get(token.text, "") if token.kind is Kind.NAME else ""
+    if not keyword:
         return token.kind.value
     before = tokens[position - 1].text if position else ""
     after = tokens[position + 1].text if position + 1 < len(tokens) else ""
