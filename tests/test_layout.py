@@ -92,7 +92,7 @@ def test_no_modules_import_each_other_in_a_ring() -> None:
 def test_packages_import_each_other_only_relatively() -> None:
     """``import engine`` would load every class a second time, under another name."""
     absolute = [
-        f"{path}:{node.lineno}"
+        f"{path}: {name}"
         for path in python_files("dsl/", "engine/", "rules/", "src/")
         for node in ast.walk(ast.parse((ROOT / path).read_text()))
         for name in absolute_names(node)
@@ -130,7 +130,9 @@ def test_files_and_functions_stay_short(path: Path) -> None:
 
 
 def run_python(code: str, cwd: Path) -> str:
-    return subprocess.run([sys.executable, "-c", code], cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +144,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
         shutil.copy2(ROOT / name, copy / name)
     for package in PACKAGES:
         (copy / "src" / "fxrules" / package).symlink_to(Path("..", "..", package))
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out), str(copy)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(out),
+        str(copy),
+    ]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     (path,) = out.glob("*.whl")
@@ -152,7 +165,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 def test_the_wheel_holds_what_git_tracks(wheel: zipfile.ZipFile) -> None:
     """A pattern such as ``"*.rules"`` without ``**/`` drops files in sub-folders without a word."""
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    wanted = {f"fxrules/{name}" for name in tracked() if name.split("/")[0] in PACKAGES and not name.endswith("README.md")}
+    wanted = {
+        f"fxrules/{name}" for name in tracked() if name.split("/")[0] in PACKAGES and not name.endswith("README.md")
+    }
     wanted |= {name.removeprefix("src/") for name in tracked() if name.startswith("src/")}
     assert shipped == wanted
 
