@@ -1,0 +1,284 @@
+"""Rounds until nothing fires: order, limits, cycles, invariants between rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from time import perf_counter
+
+import torch
+from attrs import define, field, frozen
+from torch.fx import Graph, Node
+
+from ..dsl.source import FxrulesError, Problem
+from .candidates import Candidate, Match, Mismatch
+from .effects import EffectIndex, legal
+from .guards import accept
+from .invariants import violations
+from .journal import Journal
+from .matching import CompiledRule, compile_rule
+from .metadata import Propagation
+from .nodeview import Views
+from .report import Report, Tally
+from .ruleset import Rule
+from .surgery import apply
+
+_LEVELS = ("bitwise", "rounding", "approx", "differs")
+# Few sets need so many rounds; only then is the graph compared with its earlier forms.
+_FIRST_FINGERPRINT = 8
+
+
+@frozen
+class Limits:
+    """When to stop: rounds, nodes per node of the start, and firings (None: no bound)."""
+
+    rounds: int = 1000
+    growth: int = 10
+    firings: int | None = None
+
+
+@frozen
+class Policy:
+    """What the caller allows: the weakest numeric contract, and folding of constants."""
+
+    numerics: str = "rounding"
+    freeze: bool = False
+
+    def refuses(self, rule: Rule) -> Mismatch | None:
+        """Why ``rule`` may not run at all, or None."""
+        level = rule.numerics.level
+        if _LEVELS.index(level) <= _LEVELS.index(self.numerics):
+            return None
+        return Mismatch("policy", f"its contract is `{level}`: allow it with numerics={level!r}")
+
+
+@define(eq=False)
+class Workspace:
+    """One graph being rewritten and everything that is known about it."""
+
+    views: Views
+    journal: Journal
+    propagation: Propagation
+    effects: EffectIndex
+
+    @property
+    def graph(self) -> Graph:
+        return self.views.graph
+
+
+@define(eq=False)
+class _Run:
+    """One run over one graph."""
+
+    work: Workspace
+    policy: Policy
+    limits: Limits
+    tallies: dict[str, Tally]
+    fired: int = 0
+    history: list[tuple[str, str]] = field(factory=list)
+    lint_seconds: float = 0.0
+
+    @property
+    def exhausted(self) -> bool:
+        return self.limits.firings is not None and self.fired >= self.limits.firings
+
+
+def first_match(work: Workspace, rules: Iterable[Rule], policy: Policy) -> Match | None:
+    """The first match that the guards and effects allow; looks without touching the graph."""
+    for match in matches(work, rules, policy):
+        return match
+    return None
+
+
+def matches(work: Workspace, rules: Iterable[Rule], policy: Policy) -> Iterable[Match]:
+    """All matches in the graph as it is, in the order in which they would be tried."""
+    compiled = [compile_rule(rule) for rule in rules]
+    for group in _classes(compiled):
+        dispatch = _Dispatch.of(group)
+        for node in reversed(work.graph.nodes):
+            for rule in dispatch.at(node, work.views):
+                found = _accepted(rule, node, work, policy)
+                if found is not None:
+                    yield found
+
+
+def _accepted(compiled: CompiledRule, node: Node, work: Workspace, policy: Policy) -> Match | None:
+    found: list[Match] = []
+
+    def take(candidate: Candidate) -> bool:
+        outcome = accept(compiled.rule, candidate, work.views, freeze=policy.freeze)
+        if isinstance(outcome, Match) and legal(outcome, work.effects) is None:
+            found.append(outcome)
+        return bool(found)
+
+    compiled.run(node, work.views, take)
+    return found[0] if found else None
+
+
+def run(work: Workspace, rules: Iterable[Rule], policy: Policy, limits: Limits) -> Report:
+    """Rewrite the workspace's graph until nothing fires, under its journal.
+
+    Raises FxrulesError when the rules do not come to an end or an invariant breaks;
+    the caller undoes the journal then.
+    """
+    start, before = perf_counter(), len(work.graph.nodes)
+    rules = [rule for rule in rules if not rule.is_query]
+    tallies = {rule.name: Tally(rule.name, rule.numerics.level) for rule in rules}
+    state = _Run(work, policy, limits, tallies)
+    allowed = []
+    for rule in rules:
+        refusal = policy.refuses(rule)
+        if refusal is None:
+            allowed.append(compile_rule(rule))
+        else:
+            tallies[rule.name].refuse(refusal, "")
+    rounds = _rounds(state, _classes(allowed), before)
+    seconds = {"match": perf_counter() - start - state.lint_seconds, "lint": state.lint_seconds}
+    reports = tuple(tally.close() for tally in tallies.values())
+    return Report(reports, before, len(work.graph.nodes), rounds, seconds)
+
+
+def _classes(rules: list[CompiledRule]) -> list[list[CompiledRule]]:
+    """Rules by descending priority; load order within a class."""
+    ordered = sorted(rules, key=lambda compiled: -compiled.rule.priority)
+    return [list(group) for _, group in groupby(ordered, key=lambda compiled: compiled.rule.priority)]
+
+
+@frozen(eq=False)
+class _Dispatch:
+    """Which rules can match at a node: by family of its views, plus those that may match anywhere."""
+
+    by_family: dict[str, tuple[int, ...]]
+    anywhere: tuple[int, ...]
+    rules: tuple[CompiledRule, ...]
+
+    @classmethod
+    def of(cls, rules: list[CompiledRule]) -> _Dispatch:
+        by_family: dict[str, list[int]] = {}
+        for index, compiled in enumerate(rules):
+            for family in compiled.families:
+                by_family.setdefault(family, []).append(index)
+        anywhere = tuple(index for index, compiled in enumerate(rules) if compiled.any_root)
+        return cls({name: tuple(found) for name, found in by_family.items()}, anywhere, tuple(rules))
+
+    def at(self, node: Node, views: Views) -> Iterable[CompiledRule]:
+        found = set(self.anywhere)
+        for view in views.views(node):
+            found.update(self.by_family.get(view.family.name, ()))
+        return [self.rules[index] for index in sorted(found)]
+
+
+def _rounds(state: _Run, classes: list[list[CompiledRule]], before: int) -> int:
+    dispatches = [_Dispatch.of(group) for group in classes]
+    seen: dict[int, int] = {}
+    for number in range(1, state.limits.rounds + 1):
+        done = len(state.history)
+        for tally in state.tallies.values():
+            if tally.refusals and not any(kind == "policy" for kind, _ in tally.refusals):
+                tally.refusals.clear()
+        for dispatch in dispatches:
+            _sweep(state, dispatch)
+        fired = state.history[done:]
+        if not fired or state.exhausted:
+            _check(state, fired or state.history[-1:])
+            return number
+        _check(state, fired)
+        if len(state.work.graph.nodes) > state.limits.growth * before + 1000:
+            _endless(state, done, f"the graph grew from {before} to {len(state.work.graph.nodes)} nodes")
+        if number >= _FIRST_FINGERPRINT:
+            shape = _fingerprint(state.work.graph)
+            if shape in seen:
+                _endless(state, seen[shape], "")
+            seen[shape] = len(state.history)
+    return _endless(state, done, f"there were still firings in round {state.limits.rounds}")
+
+
+def _sweep(state: _Run, dispatch: _Dispatch) -> None:
+    """One priority class of one round: every node, users before producers."""
+    for node in reversed(list(state.work.graph.nodes)):
+        if node._erased:
+            continue
+        for compiled in dispatch.at(node, state.work.views):
+            if state.exhausted:
+                return
+            if _fire(state, compiled, node):
+                break
+
+
+def _fire(state: _Run, compiled: CompiledRule, node: Node) -> bool:
+    """Try one rule at one node; True if it rewrote something."""
+    work, rule = state.work, compiled.rule
+    tally = state.tallies[rule.name]
+    tally.tried += 1
+    site = node.name
+    refused: list[Mismatch] = []
+
+    def take(candidate: Candidate) -> bool:
+        outcome = accept(rule, candidate, work.views, freeze=state.policy.freeze)
+        if isinstance(outcome, Match):
+            outcome = legal(outcome, work.effects) or outcome
+        applied = outcome
+        if isinstance(outcome, Match):
+            applied = apply(outcome, work.views, work.journal, work.propagation, work.effects)
+            if not isinstance(applied, Mismatch):
+                tally.notes.update(applied.notes)
+                state.history.append((rule.name, site))
+                return True
+        assert isinstance(applied, Mismatch)
+        refused.append(applied)
+        return False
+
+    if not compiled.run(node, work.views, take):
+        for mismatch in refused:
+            tally.refuse(mismatch, site)
+        return False
+    tally.fired += 1
+    state.fired += 1
+    return True
+
+
+def _check(state: _Run, fired: list[tuple[str, str]]) -> None:
+    """Invariants after a round; a violation names the rules that fired in it."""
+    if not fired:
+        return
+    start = perf_counter()
+    found = violations(state.work.graph, state.work.journal)
+    state.lint_seconds += perf_counter() - start
+    if found:
+        rules = ", ".join(dict.fromkeys(f"`{name}`" for name, _ in fired))
+        raise FxrulesError(*(Problem(None, "invariant", f"{one}; rules that fired last: {rules}") for one in found))
+
+
+def _endless(state: _Run, since: int, why: str) -> int:
+    """Report rules that do not come to an end, by name and place."""
+    recent = state.history[since:]
+    names = list(dict.fromkeys(name for name, _ in recent))
+    quoted = " and ".join(f"`{name}`" for name in names[:4])
+    place = recent[-1][1] if recent else "?"
+    if why:
+        message = f"the rules do not come to an end: {why}; last fired: {quoted}, at node `{place}`"
+    elif len(names) == 1:
+        message = f"rule {quoted} undoes its own work at node `{place}`"
+    else:
+        message = f"these rules undo each other at node `{place}`: {quoted}"
+    hint = "give one of them a `where`, a `shrinks` measure or leave it out: rules - rules[name]"
+    raise FxrulesError(Problem(None, "no-fixpoint", message, hint))
+
+
+def _fingerprint(graph: Graph) -> int:
+    """A hash of the graph's structure, names left out: equal for equal programs."""
+    number: dict[Node, int] = {node: index for index, node in enumerate(graph.nodes)}
+    rename: Callable[[Node], object] = lambda node: _Ref(number[node])
+    parts = []
+    for node in graph.nodes:
+        args = torch.fx.map_arg((node.args, node.kwargs), rename)
+        target = node.target if node.op != "placeholder" else ""
+        parts.append(f"{node.op} {target} {args!r}")
+    return hash("\n".join(parts))
+
+
+@frozen
+class _Ref:
+    """Stands for the node at a position."""
+
+    index: int

@@ -1,0 +1,194 @@
+"""Pattern terms: a rule's ``match`` body with every name resolved, ready to compile.
+
+`lower` turns the tree into a small closed union of frozen terms: ops carry their
+family and canonical argument positions, named patterns are inlined, constants are
+folded. The reference matcher does not use this module: it reads the tree itself.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from attrs import frozen
+
+from ..dsl import ast
+from .families import Family
+
+
+@frozen
+class Anything:
+    """``_``: matches any value and binds nothing."""
+
+
+@frozen
+class Bind:
+    """A leaf or a list rest: the first occurrence binds, later ones compare."""
+
+    name: str
+
+
+@frozen
+class Shared:
+    """A name assigned in the block: its term is matched once, later uses compare."""
+
+    name: str
+    term: Term
+
+
+@frozen
+class Literal:
+    """A constant; ``number`` is the written number where rounding matters."""
+
+    value: object
+    number: ast.Number | None = None
+
+
+@frozen
+class Deferred:
+    """A rewrite-time expression whose value is known only after the dims are bound."""
+
+    expr: ast.Expr
+
+
+@frozen
+class Op:
+    """One op of a family; ``args`` are (position, term) in parameter order.
+
+    Positions not in ``args`` must hold the family's default, unless ``config``
+    names a capture for them or ``loose`` ignores them.
+    """
+
+    family: Family
+    args: tuple[tuple[int, Term], ...]
+    config: str | None = None
+    loose: bool = False
+
+
+@frozen
+class Exact:
+    """One op by its exact target; ``args`` are (position, term) in the target's own order."""
+
+    target: str
+    positional: tuple[Term, ...]
+    keywords: tuple[tuple[str, Term], ...]
+    loose: bool = False
+
+
+@frozen
+class Item:
+    """``operator.getitem(term, index)`` of a tuple or list result, or of a tensor."""
+
+    term: Term
+    index: Term
+
+
+@frozen
+class Alternatives:
+    """Options in order; the first that leads to a match wins."""
+
+    options: tuple[Term, ...]
+
+
+@frozen
+class Absent:
+    """An optional operand that is not there: binds ``names`` to None, then matches ``term``."""
+
+    names: tuple[str, ...]
+    term: Term
+
+
+@frozen
+class Maybe:
+    """An optional argument: None binds ``names`` to None, anything else must match ``term``."""
+
+    names: tuple[str, ...]
+    term: Term
+
+
+@frozen
+class As:
+    """``term as name``."""
+
+    term: Term
+    name: str
+
+
+@frozen
+class Hole:
+    """Where the inner value stands in the step of a `Through`."""
+
+
+@frozen
+class Through:
+    """``term``, below any number of nodes that ``step`` matches around its `Hole`."""
+
+    term: Term
+    step: Term
+
+
+@frozen
+class Sequence:
+    """A list or tuple; items are terms, or `Rest` for any number of elements."""
+
+    items: tuple[Term | Rest, ...]
+
+
+@frozen
+class Bounds:
+    """``start:stop:step`` inside the index of an `Item`."""
+
+    start: Term
+    stop: Term
+    step: Term
+
+
+@frozen
+class Rest:
+    """``*name`` in a list pattern; the name is None for ``*_``."""
+
+    name: str | None
+
+
+Term: TypeAlias = (
+    Anything
+    | Bind
+    | Shared
+    | Literal
+    | Deferred
+    | Op
+    | Exact
+    | Item
+    | Alternatives
+    | Absent
+    | Maybe
+    | As
+    | Hole
+    | Through
+    | Sequence
+    | Bounds
+)
+
+
+def is_local(name: str) -> bool:
+    """Whether a slot belongs to the inside of a named pattern and is not reported."""
+    return ":" in name
+
+
+def roots(term: Term) -> tuple[frozenset[str], bool]:
+    """Family names a node must have one of for ``term`` to match it, and whether any node may.
+
+    Exact targets and getitem chains count as "any": the dispatch by family cannot see them.
+    """
+    match term:
+        case Op(family):
+            return frozenset({family.name}), False
+        case Alternatives(options):
+            found = [roots(option) for option in options]
+            return frozenset().union(*(names for names, _ in found)), any(wide for _, wide in found)
+        case Shared(_, inner) | As(inner, _) | Absent(_, inner) | Maybe(_, inner):
+            return roots(inner)
+        case Through(inner, step):
+            first, second = roots(inner), roots(step)
+            return first[0] | second[0], first[1] or second[1]
+        case _:
+            return frozenset(), True

@@ -1,0 +1,166 @@
+"""What a run did: per rule how often it fired, was tried and was refused, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define, field, frozen
+
+from .candidates import Mismatch, MismatchKind
+
+_LEVELS = ("bitwise", "rounding", "approx", "differs")
+
+
+@frozen
+class Refusal:
+    """One reason for which a rule's pattern fitted and the rule still did not fire.
+
+    ``count`` sites had it in the last round that looked; ``node`` names one of them.
+    """
+
+    kind: MismatchKind
+    reason: str
+    count: int
+    node: str
+
+    def __str__(self) -> str:
+        where = f" (at `{self.node}`)" if self.node else ""
+        return f"{self.count} × {self.kind}: {self.reason}{where}"
+
+
+@frozen
+class RuleReport:
+    """One rule's part of the report.
+
+    ``tried`` counts the root nodes at which its pattern was tried, over all rounds;
+    ``refused`` is about the graph as it is at the end. ``notes`` say what the engine
+    added or left (a ``contiguous``, for one).
+    """
+
+    name: str
+    fired: int
+    tried: int
+    refused: tuple[Refusal, ...]
+    numerics: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> str:
+        """One line on why the rule did nothing; "" if it fired."""
+        if self.fired:
+            return ""
+        if self.refused:
+            return "; ".join(map(str, self.refused))
+        return "its pattern fitted nowhere" if self.tried else "the graph has no op that it could start from"
+
+
+@frozen
+class Report:
+    """What happened to one graph.
+
+    ``seconds`` has the time for ``match`` (matching, guards and splicing), ``copy``,
+    ``lint`` and ``recompile``, each measured apart.
+    """
+
+    rules: tuple[RuleReport, ...]
+    nodes_before: int
+    nodes_after: int
+    rounds: int
+    seconds: Mapping[str, float] = field(factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fired(self) -> Mapping[str, int]:
+        """How often each rule fired, rules that never did left out."""
+        return {rule.name: rule.fired for rule in self.rules if rule.fired}
+
+    @property
+    def contract(self) -> str:
+        """The weakest numeric contract of the rules that fired (``bitwise`` if none did)."""
+        return max((rule.numerics for rule in self.rules if rule.fired), key=_LEVELS.index, default="bitwise")
+
+    def __getitem__(self, name: str) -> RuleReport:
+        for rule in self.rules:
+            if name in (rule.name, rule.name.rpartition(".")[2]):
+                return rule
+        raise KeyError(name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready data."""
+        return {
+            "nodes": {"before": self.nodes_before, "after": self.nodes_after},
+            "rounds": self.rounds,
+            "contract": self.contract,
+            "seconds": {name: round(value, 6) for name, value in self.seconds.items()},
+            "notes": list(self.notes),
+            "rules": [
+                {
+                    "name": rule.name,
+                    "fired": rule.fired,
+                    "tried": rule.tried,
+                    "numerics": rule.numerics,
+                    "refused": [
+                        {"kind": one.kind, "reason": one.reason, "count": one.count, "node": one.node}
+                        for one in rule.refused
+                    ],
+                    "notes": list(rule.notes),
+                }
+                for rule in self.rules
+            ],
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([self._headline(), *self._table(), *self._refusals(), *(f"note: {one}" for one in self.notes)])
+
+    def _headline(self) -> str:
+        total = sum(rule.fired for rule in self.rules)
+        spent = ", ".join(f"{name} {value * 1e3:.1f} ms" for name, value in self.seconds.items())
+        change = f"{self.nodes_before} -> {self.nodes_after} nodes" if total else f"{self.nodes_before} nodes, unchanged"
+        rounds = f"{self.rounds} round{'s' if self.rounds != 1 else ''}"
+        head = f"{total} rewrite{'s' if total != 1 else ''} by {len(self.fired)} of {len(self.rules)} rules: {change}, {rounds}"
+        return f"{head} ({spent})" if spent else head
+
+    def _table(self) -> list[str]:
+        shown = [rule for rule in self.rules if rule.fired]
+        width = max((len(rule.name) for rule in shown), default=0)
+        lines = []
+        for rule in shown:
+            lines.append(f"  {rule.name:<{width}}  fired {rule.fired:>4} of {rule.tried:>5} tried  {rule.numerics}")
+            lines += [f"  {'':<{width}}  note: {note}" for note in rule.notes]
+        return lines
+
+    def _refusals(self) -> list[str]:
+        refused = [rule for rule in self.rules if rule.refused]
+        silent = sum(not rule.fired and not rule.refused for rule in self.rules)
+        lines = ["refused:"] if refused else []
+        for rule in refused:
+            lines += [f"  {rule.name}: {one}" for one in rule.refused]
+        if silent:
+            lines.append(f"{silent} rule{'s' if silent != 1 else ''} found nothing to rewrite")
+        return lines
+
+
+@define
+class Tally:
+    """Counts for one rule while a run is going on."""
+
+    name: str
+    numerics: str
+    fired: int = 0
+    tried: int = 0
+    notes: Counter[str] = field(factory=Counter)
+    refusals: dict[tuple[MismatchKind, str], set[str]] = field(factory=dict)
+
+    def refuse(self, mismatch: Mismatch, site: str) -> None:
+        """Note one refusal, with the root node it happened at."""
+        self.refusals.setdefault((mismatch.kind, mismatch.reason), set()).add(site)
+
+    def close(self) -> RuleReport:
+        """The counts as they are now."""
+        refused = tuple(
+            Refusal(kind, reason, len(sites), min(sites)) for (kind, reason), sites in self.refusals.items()
+        )
+        notes = tuple(f"{count} × {text}" for text, count in self.notes.items())
+        return RuleReport(self.name, self.fired, self.tried, refused, self.numerics, notes)

@@ -1,0 +1,287 @@
+"""From the caller's model to the rewritten one: `rewrite` and `find`.
+
+The way of a rewrite: capture the model if it is no graph, look whether anything
+fires, copy the graph (parameters and buffers stay shared), rewrite the copy under a
+journal, recompile once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from time import perf_counter
+from typing import Any, Literal, TypeAlias
+
+from attrs import evolve, field, frozen
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from ..dsl.nearest import did_you_mean
+from ..dsl.source import FxrulesError, Problem
+from .capture import capture as capture_graph
+from .comparison import Comparison
+from .comparison import compare as compare_models
+from .copying import copy_module
+from .effects import EffectIndex
+from .families import FamilyTable, load_table
+from .fixpoint import Limits, Policy, Workspace, first_match, matches, run
+from .journal import Journal, ModuleOwner, Owner, ProgramOwner
+from .metadata import Propagation, annotate
+from .nodeview import Views
+from .owners import updated_program
+from .report import Report
+from .ruleset import Rule, RuleSet
+
+Model: TypeAlias = nn.Module | ExportedProgram
+LEVELS = ("bitwise", "rounding", "approx", "differs")
+
+
+@frozen(eq=False)
+class Result:
+    """The outcome of `rewrite`: the new ``model`` and the ``report``."""
+
+    model: Any
+    report: Report
+    _before: Model | None = field(repr=False)
+
+    def compare(self, inputs: Any) -> Comparison:
+        """Run the original and the rewritten model on ``inputs`` and hold them to the contract of the rules that fired.
+
+        Raises FxrulesError after ``inplace=True``: the original is gone.
+        """
+        if self._before is None:
+            message = "nothing to compare with: the model was rewritten in place"
+            raise FxrulesError(Problem(None, "in-place", message, "rewrite without inplace=True, or copy it before"))
+        return compare_models(self._before, self.model, inputs, contract=self.report.contract)
+
+
+@frozen(eq=False)
+class Found:
+    """One place where a rule's pattern and conditions hold.
+
+    ``nodes`` are the matched nodes, the root first; ``bindings`` maps the rule's names
+    to nodes, numbers, dims and what ``let`` computed.
+    """
+
+    rule: Rule
+    nodes: tuple[Node, ...]
+    bindings: Mapping[str, object]
+
+    @property
+    def root(self) -> Node:
+        """The node whose value the rule would replace."""
+        return self.nodes[0]
+
+    def __repr__(self) -> str:
+        return f"<{self.rule.name} at {self.root.name}: {len(self.nodes)} nodes>"
+
+
+def rewrite(
+    model: Model,
+    rules: RuleSet | Rule,
+    example_inputs: Any = None,
+    *,
+    numerics: str = "rounding",
+    freeze: bool = False,
+    pipeline: str | None = None,
+    inplace: bool = False,
+    capture: Literal["export", "trace"] = "export",
+    stop_after: int | None = None,
+) -> Result:
+    """Rewrite a model with a rule set until nothing fires.
+
+    A GraphModule comes back as a GraphModule, an ExportedProgram as an ExportedProgram;
+    any other ``nn.Module`` is captured (``capture="export"`` or ``"trace"``) and comes
+    back as a GraphModule. Parameters and buffers are shared with ``model``, which is
+    left as it was unless ``inplace=True`` asks for the opposite.
+
+    ``numerics`` is the weakest contract that rules may have (``bitwise``, ``rounding``,
+    ``approx``, ``differs``); ``freeze=True`` lets rules fold parameters of a model in
+    eval mode into new constants; ``stop_after`` bounds the number of firings.
+    ``example_inputs`` (a tuple of positional inputs, a dict of keyword inputs or the
+    pair of both) are needed to capture a model, and to know shapes and dtypes where a graph has no metadata.
+
+    Raises FxrulesError if the model cannot be captured, the rules do not come to an
+    end, or a rewrite breaks an invariant; the model is untouched then.
+
+    >>> import torch, fxrules
+    >>> rules = fxrules.load(text="rule double_neg(x: float[...]) { match neg(neg(x)) rewrite x * 1.0 }")
+    >>> class Net(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         return -(-x) + 1
+    >>> result = fxrules.rewrite(Net(), rules, (torch.ones(3),))
+    >>> dict(result.report.fired)
+    {'text.double_neg': 1}
+    >>> bool(result.compare((torch.randn(3),)))
+    True
+    """
+    _check_options(numerics, pipeline)
+    rules = RuleSet((rules,)) if isinstance(rules, Rule) else rules
+    graph_like = isinstance(model, GraphModule | ExportedProgram)
+    captured = model if graph_like else capture_graph(model, example_inputs, how=capture)
+    owned = inplace or not graph_like
+    if inplace and isinstance(model, ExportedProgram):
+        raise FxrulesError(Problem(None, "in-place", "an ExportedProgram cannot be rewritten in place"))
+    policy, limits = Policy(numerics, freeze), Limits(firings=stop_after)
+    if owned:
+        report = _rewrite_module(captured, ModuleOwner(captured), rules, policy, limits, example_inputs)
+        return Result(captured, report, None if inplace else model)
+    return _rewrite_copy(captured, rules, policy, limits, example_inputs)
+
+
+def find(
+    model: Model,
+    rules: RuleSet | Rule,
+    example_inputs: Any = None,
+    *,
+    freeze: bool = False,
+    capture: Literal["export", "trace"] = "export",
+) -> tuple[Found, ...]:
+    """All places where rules match, without rewriting; overlapping ones too.
+
+    >>> import torch, fxrules
+    >>> rules = fxrules.load(text="rule relus(x: float[...]) { match relu(x) }")
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    >>> [found.root.name for found in fxrules.find(net, rules, (torch.ones(1, 2),))]
+    ['relu']
+    """
+    rules = RuleSet((rules,)) if isinstance(rules, Rule) else rules
+    graph_like = isinstance(model, GraphModule | ExportedProgram)
+    captured = model if graph_like else capture_graph(model, example_inputs, how=capture)
+    module = captured.graph_module if isinstance(captured, ExportedProgram) else captured
+    if example_inputs is not None and not _has_metadata(module):
+        module = copy_module(module)
+        annotate(module, example_inputs)
+    owner: Owner = ProgramOwner(captured) if isinstance(captured, ExportedProgram) else ModuleOwner(module)
+    work = _workspace(module, owner, rules)
+    policy = Policy(LEVELS[-1], freeze)
+    return tuple(Found(match.rule, (match.root, *(n for n in match.nodes if n is not match.root)), match.bindings)
+                 for match in matches(work, rules, policy))  # fmt: skip
+
+
+def _check_options(numerics: str, pipeline: str | None) -> None:
+    if numerics not in LEVELS:
+        hint = did_you_mean(numerics, LEVELS) or f"one of {', '.join(LEVELS)}"
+        raise FxrulesError(Problem(None, "option", f"numerics={numerics!r}: no such level", hint))
+    if pipeline is not None:
+        message = "pipelines are not supported by this version of fxrules"
+        raise FxrulesError(Problem(None, "unsupported", message, "rules run in load order to a fixpoint"))
+
+
+def _rewrite_copy(
+    model: GraphModule | ExportedProgram, rules: RuleSet, policy: Policy, limits: Limits, example_inputs: Any
+) -> Result:
+    """Rewrite a copy; the copy is made only once something is known to fire."""
+    program = model if isinstance(model, ExportedProgram) else None
+    module: GraphModule = program.graph_module if program else model
+    owner: Owner = ProgramOwner(program) if program else ModuleOwner(module)
+    start = perf_counter()
+    blind = example_inputs is not None and not _has_metadata(module)
+    if not blind:
+        if first_match(_workspace(module, owner, rules), _runnable(rules, policy), policy) is None:
+            report = run(_workspace(module, owner, rules), rules, policy, limits)
+            return Result(model, evolve(report, seconds={**report.seconds, "match": perf_counter() - start}), model)
+    searched = perf_counter()
+    copied = copy_module(module)
+    seconds = {"match": searched - start, "copy": perf_counter() - searched}
+    if program is None:
+        report = _rewrite_module(copied, ModuleOwner(copied), rules, policy, limits, example_inputs, seconds)
+        return Result(copied if report.fired else model, report, model)
+    journal, report = _run(copied, owner, rules, policy, limits)
+    journal.commit()
+    if not report.fired:
+        return Result(model, report, model)
+    start = perf_counter()
+    updated = updated_program(program, copied, journal.constants)
+    seconds = _added(_added(seconds, report.seconds), {"recompile": perf_counter() - start})
+    return Result(updated, evolve(report, seconds=seconds), model)
+
+
+def _rewrite_module(
+    module: GraphModule,
+    owner: Owner,
+    rules: RuleSet,
+    policy: Policy,
+    limits: Limits,
+    example_inputs: Any,
+    seconds: Mapping[str, float] | None = None,
+) -> Report:
+    """Rewrite a module that is ours to change."""
+    metas = {node: dict(node.meta) for node in module.graph.nodes}
+    try:
+        if example_inputs is not None and not _has_metadata(module):
+            annotate(module, example_inputs)
+        journal, report = _run(module, owner, rules, policy, limits)
+    except BaseException:
+        for node, meta in metas.items():
+            node.meta.clear()
+            node.meta.update(meta)
+        raise
+    start = perf_counter()
+    try:
+        if report.fired or seconds is not None:
+            module.recompile()
+    except BaseException:
+        journal.undo()
+        module.recompile()
+        raise
+    journal.commit()
+    spent = {"recompile": perf_counter() - start} if report.fired else {}
+    return evolve(report, seconds=_added(_added(seconds or {}, report.seconds), spent))
+
+
+def _run(
+    module: GraphModule, owner: Owner, rules: RuleSet, policy: Policy, limits: Limits
+) -> tuple[Journal, Report]:
+    work = _workspace(module, owner, rules)
+    try:
+        return work.journal, run(work, rules, policy, limits)
+    except BaseException:
+        work.journal.undo()
+        raise
+
+
+def _runnable(rules: RuleSet, policy: Policy) -> Iterable[Rule]:
+    return [rule for rule in rules if not rule.is_query and policy.refuses(rule) is None]
+
+
+def _added(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
+    return {name: first.get(name, 0.0) + second.get(name, 0.0) for name in [*first, *(n for n in second if n not in first)]}
+
+
+def _workspace(module: GraphModule, owner: Owner, rules: RuleSet) -> Workspace:
+    table = _table(rules)
+    home: nn.Module = module
+    lifted = lifted_values(owner.program) if isinstance(owner, ProgramOwner) else {}
+    views = Views(module.graph, home, table, lifted)
+    propagation = Propagation.of(module.graph)
+    return Workspace(views, Journal(module.graph, owner), propagation, EffectIndex(module.graph, views))
+
+
+def _table(rules: RuleSet) -> FamilyTable:
+    """The built-in families and those that any rule's file declares."""
+    table = load_table()
+    own = {name: family for rule in rules for name, family in rule.scope.table.own.items()}
+    return evolve(table, own={**table.own, **own}) if own else table
+
+
+def lifted_values(program: ExportedProgram) -> dict[str, Tensor]:
+    """The tensors behind a program's placeholders, by placeholder name; those it mutates are left out."""
+    signature = program.graph_signature
+    mutated = set(signature.buffers_to_mutate.values()) | set(signature.parameters_to_mutate.values())
+    named = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    values = {**program.constants, **program.state_dict}
+    return {
+        placeholder: values[target]
+        for placeholder, target in named.items()
+        if target not in mutated and isinstance(values.get(target), Tensor)
+    }
+
+
+def _has_metadata(module: GraphModule) -> bool:
+    """Whether the graph knows shapes: any placeholder or call with a value in its meta."""
+    return any("val" in node.meta or "example_value" in node.meta for node in module.graph.nodes)

@@ -1,0 +1,139 @@
+"""Rounds: order, limits, cycles, policies, and what the report says of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule, symbolic_trace
+
+import fxrules
+
+X = (torch.randn(3, 4),)
+
+
+class Chain(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(torch.relu(torch.exp(x)))
+
+
+def _code(module: GraphModule) -> list[str]:
+    return [str(node.target) for node in module.graph.nodes if node.op == "call_function"]
+
+
+def _rewrite(text: str, model: nn.Module | None = None, **options: object) -> fxrules.Result:
+    return fxrules.rewrite(model or Chain(), fxrules.load(text=text), X, numerics="differs", **options)  # type: ignore[arg-type]
+
+
+def test_rules_feed_each_other_until_nothing_fires() -> None:
+    text = """
+rule a(x: float[...]) { match tanh(x) rewrite sigmoid(x) numerics differs "test" }
+rule b(x: float[...]) { match sigmoid(relu(x)) rewrite silu(x) numerics differs "test" }
+rule c(x: float[...]) { match silu(exp(x)) rewrite cos(x) numerics differs "test" }
+"""
+    result = _rewrite(text)
+    assert _code(result.model) == ["aten.cos.default"]
+    assert dict(result.report.fired) == {"text.a": 1, "text.b": 1, "text.c": 1}
+    assert torch.equal(result.model(*X), torch.cos(*X))
+
+
+def test_priority_goes_before_load_order() -> None:
+    first = 'rule late(x: float[...]) { match tanh(x) rewrite cos(x) numerics differs "t" priority -1 }\n'
+    second = 'rule early(x: float[...]) { match tanh(x) rewrite sin(x) numerics differs "t" }\n'
+    assert _code(_rewrite(first + second).model)[-1] == "aten.sin.default"
+    assert _code(_rewrite((first + second).replace("priority -1", "priority 1")).model)[-1] == "aten.cos.default"
+
+
+def test_load_order_decides_among_equals() -> None:
+    one = 'rule one(x: float[...]) { match tanh(x) rewrite cos(x) numerics differs "t" }\n'
+    two = 'rule two(x: float[...]) { match tanh(x) rewrite sin(x) numerics differs "t" }\n'
+    assert _code(_rewrite(one + two).model)[-1] == "aten.cos.default"
+    assert _code(_rewrite(two + one).model)[-1] == "aten.sin.default"
+
+
+def test_rules_that_undo_each_other_are_named_with_the_node() -> None:
+    text = """
+rule there(x: float[...]) { match tanh(x) rewrite sin(x) numerics differs "t" }
+rule back(x: float[...]) { match sin(x) rewrite tanh(x) numerics differs "t" }
+rule other(x: float[...]) { match exp(x) rewrite cos(x) numerics differs "t" }
+"""
+    model = symbolic_trace(Chain())
+    before = model.code
+    with pytest.raises(fxrules.FxrulesError, match="these rules undo each other at node `.*`: ") as caught:
+        _rewrite(text, model)
+    message = caught.value.problems[0].message
+    assert "`text.there`" in message and "`text.back`" in message and "`text.other`" not in message
+    assert model.code == before and _code(model) == _code(symbolic_trace(Chain()))
+
+
+def test_a_rule_that_matches_its_own_output_is_stopped_by_the_growth_limit() -> None:
+    with pytest.raises(fxrules.FxrulesError, match=r"do not come to an end: the graph grew .*`text.grow`"):
+        _rewrite('rule grow(x: float[...]) { match relu(x) rewrite relu(x) + 1 numerics differs "t" }')
+
+
+def test_stop_after_bounds_the_firings() -> None:
+    class Many(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            for _ in range(5):
+                x = torch.tanh(x)
+            return x
+
+    text = 'rule swap(x: float[...]) { match tanh(x) rewrite sin(x) numerics differs "t" }'
+    result = _rewrite(text, Many(), stop_after=2)
+    assert _code(result.model) == ["aten.tanh.default"] * 3 + ["aten.sin.default"] * 2, "users before producers"
+    assert _rewrite(text, Many(), stop_after=0).report.fired == {}
+
+
+def test_the_policy_refuses_weaker_contracts_and_says_so() -> None:
+    rules = fxrules.load(text='rule swap(x: float[...]) { match tanh(x) rewrite sin(x) numerics differs "t" }')
+    report = fxrules.rewrite(Chain(), rules, X).report
+    assert report.fired == {}
+    (refusal,) = report["swap"].refused
+    assert refusal.kind == "policy" and 'numerics=\'differs\'' in refusal.reason
+    with pytest.raises(fxrules.FxrulesError, match=r"numerics='roundin'.*\n.*did you mean `rounding`"):
+        fxrules.rewrite(Chain(), rules, X, numerics="roundin")
+
+
+def test_nothing_fires_and_the_model_comes_back_itself() -> None:
+    model = symbolic_trace(Chain())
+    result = fxrules.rewrite(model, fxrules.load(text="rule no(x: float[...]) { match cos(x) rewrite sin(x) }"))
+    assert result.model is model
+    assert result.report["no"].outcome == "the graph has no op that it could start from"
+
+
+def test_a_report_reads_well_and_is_json() -> None:
+    import json
+
+    text = """
+rule neg_neg(x: float[...]) { match tanh(x) rewrite sin(x) numerics differs "t" }
+rule guarded(x: float[...]) { match exp(x) where x.dtype == f16, "only for half" rewrite cos(x) numerics differs "t" }
+"""
+    report = _rewrite(text).report
+    data = json.loads(json.dumps(report.to_dict()))
+    assert data["rules"][0]["fired"] == 1 and data["rules"][1]["refused"][0]["reason"] == "only for half"
+    assert data["nodes"]["after"] == report.nodes_after and data["contract"] == "differs"
+    shown = str(report)
+    assert "1 rewrites by 1 of 2 rules" not in shown and "1 rewrite by 1 of 2 rules" in shown
+    assert "text.guarded: 1 × where: only for half (at `exp`)" in shown
+
+
+def test_the_caller_model_is_untouched_by_a_rewrite() -> None:
+    model = symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+    code, nodes, names = model.code, list(model.graph.nodes), [n for n, _ in model.named_modules()]
+    text = 'rule swap(x: float[...]) { match relu(x) rewrite silu(x) numerics differs "t" }'
+    result = _rewrite(text, model)
+    assert result.report.fired == {"text.swap": 1}
+    assert model.code == code and list(model.graph.nodes) == nodes
+    assert all("val" not in node.meta for node in nodes)
+    assert dict(result.model.named_parameters()).keys() == dict(model.named_parameters()).keys()
+    assert all(a is b for a, b in zip(result.model.parameters(), model.parameters(), strict=True))
+    assert [n for n, _ in result.model.named_modules()] == names
+
+
+def test_in_place_changes_the_callers_module() -> None:
+    model = symbolic_trace(Chain())
+    text = 'rule swap(x: float[...]) { match tanh(x) rewrite sin(x) numerics differs "t" }'
+    result = _rewrite(text, model, inplace=True)
+    assert result.model is model and "sin" in model.code
+    with pytest.raises(fxrules.FxrulesError, match="in place"):
+        result.compare(X)
