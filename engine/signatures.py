@@ -1,0 +1,125 @@
+"""What a family and its spellings are made of: parameters, forms, families (data only, no torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+from attrs import frozen
+
+
+class Required(Enum):
+    """The default of a parameter that has none."""
+
+    REQUIRED = "required"
+
+
+REQUIRED: Final = Required.REQUIRED
+
+# A default: a JSON value, lists as tuples; torch constants stay text ("torch.float32").
+Default: TypeAlias = Any
+
+
+@frozen
+class Param:
+    """One parameter. ``is_dim``: an int, or a list of them, that names dimensions of the first tensor.
+
+    ``extra_dims`` is 1 where the dimension is counted in a result that has one more (``unsqueeze``, ``stack``).
+    """
+
+    name: str
+    type: str
+    default: Default | Required = REQUIRED
+    keyword_only: bool = False
+    is_dim: bool = False
+    extra_dims: int = 0
+    varargs: bool = False
+
+
+@frozen
+class Bound:
+    """An own parameter that is the family parameter at this index."""
+
+    index: int
+
+
+@frozen
+class Fixed:
+    """An own parameter that must have this value (``inplace=False``), else the call is not of the family."""
+
+    value: Default
+
+
+@frozen
+class Ignored:
+    """An own parameter that cannot change the result (``_stacklevel``); ``value`` is used when emitting."""
+
+    value: Default
+
+
+Role: TypeAlias = Bound | Fixed | Ignored
+
+
+@frozen(slots=False)
+class Form:
+    """One spelling of a family.
+
+    ``level`` is ``"torch"``, ``"aten"`` or ``"any"`` (``operator.*``, which also works on Python numbers and tuples
+    in an ATen graph). ``kind`` is ``"function"``, ``"method"``, ``"attribute"`` (``x.mT``) or ``"module"``. ``params``
+    is the spelling's own signature in its own order, ``roles`` says what each one is for the family, ``constants``
+    are the family parameters (by index) that this spelling cannot vary. For a module, own parameters whose
+    ``type`` starts with ``"@"`` are attributes of the module, the others arguments of its call.
+    """
+
+    level: str
+    kind: str
+    target: str
+    params: tuple[Param, ...]
+    roles: tuple[Role, ...]
+    constants: tuple[tuple[int, Default], ...] = ()
+
+    @cached_property
+    def binds(self) -> tuple[str | Fixed | None, ...]:
+        """Per family parameter: the own parameter's name, a constant, or None (the family's default)."""
+        bound = {role.index: param.name for param, role in zip(self.params, self.roles, strict=True) if isinstance(role, Bound)}
+        constants = dict(self.constants)
+        size = max([*bound, *constants], default=-1) + 1
+        return tuple(bound.get(i, Fixed(constants[i]) if i in constants else None) for i in range(size))
+
+
+@frozen(slots=False)
+class Family:
+    """An op under one name, with the signature that a rule's author knows.
+
+    ``effect`` is ``"pure"``, ``"random"`` or ``"mutates"``; ``pure_when`` lists alternatives, each a mapping of
+    parameters to values under which the op is pure all the same (``dropout(training=False)``). ``result`` is
+    ``"tensor"``, ``"tuple"`` or ``"other"`` (a number, a dtype). ``lowered`` is the place of the small patterns that
+    the family becomes at level ``core_aten``; nothing fills it yet.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    forms: tuple[Form, ...]
+    commutative: bool = False
+    effect: str = "pure"
+    pure_when: tuple[tuple[tuple[str, Default], ...], ...] = ()
+    result: str = "tensor"
+    lowered: tuple[str, ...] = ()
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """Where each parameter stands."""
+        return {param.name: i for i, param in enumerate(self.params)}
+
+    @cached_property
+    def dims(self) -> tuple[tuple[int, int], ...]:
+        """Parameters that name dimensions, each with its number of extra dimensions."""
+        return tuple((i, param.extra_dims) for i, param in enumerate(self.params) if param.is_dim)
+
+    @cached_property
+    def same_as(self) -> tuple[tuple[int, int], ...]:
+        """Parameters that are None when they equal another one (``stride`` and ``kernel_size`` of a pooling)."""
+        likes = ((i, param.type.partition(" like ")[2]) for i, param in enumerate(self.params))
+        return tuple((i, self.index[name]) for i, name in likes if name)
