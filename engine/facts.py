@@ -1,0 +1,193 @@
+"""Captured values at rewrite time, and the facts that can be asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TypeAlias
+
+import torch
+from attrs import frozen
+from torch.fx import Node
+
+from .kinds import ModuleAttr
+from .nodeview import Views
+from .truth import SYMBOLIC, Declined, Size, Truth, Unknown, conjunction, disjunction, equal, truth_of
+
+EXAMPLE_INPUTS = "pass example_inputs="
+
+
+@frozen
+class Capture:
+    """A tensor of the graph that a rule captured, under the name the rule gave it.
+
+    ``freeze``: its value may be read, if it is a constant.
+    """
+
+    name: str
+    value: Node | ModuleAttr
+    views: Views
+    freeze: bool = False
+
+    def fact(self, what: str) -> torch.Tensor:
+        """The tensor that carries the facts; raises Unknown naming ``what`` where there is none."""
+        fact = self.views.fact(self.value)
+        if isinstance(fact, torch.Tensor):
+            return fact
+        if fact is None:
+            raise Unknown(f"{what} of `{self.name}` is unknown", EXAMPLE_INPUTS)
+        raise Declined(f"`{self.name}` is not one tensor: it has no {what}")
+
+
+Tensorlike: TypeAlias = Capture | torch.Tensor
+
+
+def capture(name: str, value: object, views: Views, freeze: bool = False) -> object:
+    """A bound value as rewrite-time code sees it: sizes as sizes, tensors as `Capture`, lists as tuples."""
+    match value:
+        case Node():
+            fact = views.fact(value)
+            return fact if isinstance(fact, SYMBOLIC) else Capture(name, value, views, freeze)
+        case ModuleAttr():
+            return Capture(name, value, views, freeze)
+        case tuple() | list():
+            return tuple(capture(f"{name}[{i}]", item, views, freeze) for i, item in enumerate(value))
+    return value
+
+
+def release(value: object) -> object:
+    """The value to bind: what `capture` wrapped, unwrapped."""
+    match value:
+        case Capture(_, inner):
+            return inner
+        case tuple():
+            return tuple(release(item) for item in value)
+    return value
+
+
+def tensor_fact(value: Tensorlike, what: str) -> torch.Tensor:
+    """The (fake or real) tensor to ask ``what`` of."""
+    return value.fact(what) if isinstance(value, Capture) else value
+
+
+def attribute(value: object, name: str) -> object:
+    """``value.name``: a fact of a tensor, dtype, device or of `finfo`; never any other attribute.
+
+    >>> attribute(torch.ones(2, 3), "shape"), attribute(torch.device("cpu"), "type")
+    ((2, 3), 'cpu')
+    """
+    match value:
+        case Capture() | torch.Tensor():
+            found = _tensor_attribute(value, name)
+        case torch.dtype():
+            known = {"is_complex": value.is_complex, "is_floating_point": value.is_floating_point}
+            found = known.get(name, _MISSING)
+        case torch.device():
+            found = {"type": value.type, "index": value.index}.get(name, _MISSING)
+        case torch.finfo():
+            found = {"max": value.max, "min": value.min, "eps": value.eps, "tiny": value.tiny, "bits": value.bits}.get(
+                name, _MISSING
+            )
+        case torch.iinfo():
+            found = {"max": value.max, "min": value.min, "bits": value.bits}.get(name, _MISSING)
+        case _:
+            found = _MISSING
+    if found is _MISSING:
+        raise Declined(f"{describe(value)} has no `{name}`")
+    return found
+
+
+_MISSING = object()
+
+
+def _tensor_attribute(value: Tensorlike, name: str) -> object:
+    match name:
+        case "dtype" | "device" | "layout" | "requires_grad":
+            fact = tensor_fact(value, name)
+            facts = {"dtype": fact.dtype, "device": fact.device, "layout": fact.layout}
+            return facts.get(name, fact.requires_grad)
+        case "shape":
+            return shape_of(value)
+        case "ndim" | "rank":
+            return tensor_fact(value, name).ndim
+        case "numel":
+            return product(shape_of(value))
+        case "stride":
+            return tuple(tensor_fact(value, name).stride())
+        case "is_complex" | "is_floating_point":
+            return attribute(tensor_fact(value, "dtype").dtype, name)
+    return _MISSING
+
+
+def shape_of(value: Tensorlike) -> tuple[Size, ...]:
+    """The sizes of the dims; raises Unknown where the graph does not have them."""
+    return tuple(tensor_fact(value, "shape").shape)
+
+
+def product(sizes: tuple[Size, ...]) -> Size:
+    """The product of sizes, 1 for none."""
+    result: Size = 1
+    for size in sizes:
+        result = result * size
+    return result
+
+
+def is_contiguous(value: Tensorlike) -> bool:
+    """Whether the tensor is dense in row-major order, for every size.
+
+    >>> is_contiguous(torch.ones(2, 3)), is_contiguous(torch.ones(2, 3).T)
+    (True, False)
+    """
+    fact = tensor_fact(value, "strides")
+    expected: Size = 1
+    truths: list[Truth] = []
+    for size, stride in reversed(list(zip(fact.shape, fact.stride(), strict=True))):
+        if truth_of(partial(equal, size, 0)) is True:
+            return True
+        truths.append(truth_of(partial(_either, (size, 1), (stride, expected))))
+        expected = expected * size
+    return conjunction(truths)
+
+
+def broadcastable(shape: tuple[Size, ...], target: tuple[Size, ...]) -> bool:
+    """Whether a tensor of ``shape`` broadcasts to ``target`` without growing it.
+
+    >>> broadcastable((1, 3), (2, 4, 3)), broadcastable((2, 4, 3), (4, 3))
+    (True, False)
+    """
+    if len(shape) > len(target):
+        return False
+    pairs = zip(reversed(shape), reversed(target), strict=False)
+    return conjunction(truth_of(partial(_either, (have, 1), (have, want))) for have, want in pairs)
+
+
+def _either(*pairs: tuple[Size, Size]) -> bool:
+    return disjunction(truth_of(partial(equal, first, second)) for first, second in pairs)
+
+
+def tensors_in(value: object) -> Iterator[Tensorlike]:
+    """All tensors of a capture or of nested lists; raises Declined for anything else."""
+    match value:
+        case Capture() | torch.Tensor():
+            yield value
+        case tuple():
+            for item in value:
+                yield from tensors_in(item)
+        case _:
+            raise Declined(f"{describe(value)} is not a tensor")
+
+
+def describe(value: object) -> str:
+    """A value in the words of a message."""
+    match value:
+        case Capture(name):
+            return f"`{name}`"
+        case torch.Tensor():
+            return f"a tensor of shape {list(value.shape)}"
+        case Node():
+            return f"node `{value.name}`"
+        case ModuleAttr(path):
+            return f"`{path}`"
+        case tuple():
+            return f"[{', '.join(describe(item) for item in value)}]"
+    return repr(value)

@@ -1,0 +1,311 @@
+"""The meaning of patterns: a small, slow matcher that reads the tree itself.
+
+`candidates` tries every choice in the order written, depth first, and threads an
+immutable `State` through it. The matcher that runs is compiled (`matching`); a
+property test holds the two equal. They share only the node views.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from attrs import evolve
+from torch.fx import Node
+
+from ..dsl import ast
+from .candidates import Candidate, Config
+from .environment import Frame, Pattern, Slot, State
+from .families import Family
+from .kinds import plain_value
+from .literals import DIMS, equals, is_constant, literal_of
+from .nodeview import Value, View, Views, same_value
+from .ruleset import Rule, Scope, find_pattern
+from .surface import Argument, Op, by_place, declared_names, dotted, header_dims, index_chain, index_value, op_of
+
+States: TypeAlias = Iterator[State]
+
+
+def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:
+    """Every way in which the rule's pattern fits at ``node``, in the order of the choices written."""
+    names = declared_names(rule.ast)
+    assigns = {name: (assign, at) for assign in rule.match.assigns for at, name in enumerate(assign.targets)}
+    # `a, b = f(x)` also assigns the tuple as a whole, under a name that nobody can write
+    wholes = [ast.Assign((_joint(assign),), assign.value) for assign in rule.match.assigns]
+    assigns |= {assign.targets[0]: (assign, 0) for assign in wholes if assign.targets[0] not in assigns}
+    frame = Frame(views, rule.scope, frozenset(names), header_dims(rule.ast.params), assigns)
+    (result,) = rule.match.results
+    for state in match(result, node, State(), frame, None):
+        bindings = {name: state.names.get((frame, name)) for name in names}
+        yield Candidate(node, bindings, state.nodes, state.deferred)
+
+
+def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot | None) -> States:
+    """The states in which ``pattern`` fits ``value``; ``slot`` is the argument that the value stands at."""
+    if is_constant(pattern, frame):
+        literal = literal_of(pattern, frame)
+        if literal is DIMS:
+            yield evolve(state, deferred=(*state.deferred, (pattern, value)))
+        elif equals(literal, value, frame.views, slot):
+            yield state
+        return
+    match pattern:
+        case ast.Name("_"):
+            yield state
+        case ast.Name(id):
+            yield from _match_name(id, value, state, frame, slot)
+        case ast.Optional(ast.Name() as leaf):
+            yield from _absent(leaf, state, frame) if value is None else match(leaf, value, state, frame, slot)
+        case ast.Optional(wrapper):
+            yield from match(wrapper, value, state, frame, slot)
+            yield from match(_first_operand(wrapper, frame), value, state, frame, slot)
+        case ast.Call():
+            yield from _match_call(pattern, value, state, frame, slot)
+        case Op(name, args, optional):
+            yield from _match_family(name, args, value, state, frame)
+            if optional:
+                yield from match(args[0], value, state, frame, slot)
+        case ast.Binary(_, left, right):
+            yield from _match_operator(pattern, value, state, frame)
+            for missing, other in ((right, left), (left, right)):
+                if isinstance(missing, ast.Optional) and isinstance(missing.value, ast.Name):
+                    for after in _absent(missing, state, frame):
+                        yield from match(other, value, after, frame, slot)
+        case ast.Unary() | ast.Attribute():
+            yield from _match_operator(pattern, value, state, frame)
+        case ast.Index(base, items):
+            yield from _match_getitem(base, index_value(items), value, state, frame)
+            chain = index_chain(base, items)
+            if isinstance(chain, Op):
+                yield from match(chain, value, state, frame, slot)
+        case ast.As(inner, name):
+            for after in match(inner, value, state, frame, slot):
+                yield from after.bind(frame, name, value)
+        case ast.Through(inner, name):
+            yield from _match_through(inner, name, value, state, frame)
+        case ast.Or(options):
+            for option in options:
+                yield from match(option, value, state, frame, slot)
+        case ast.Tuple(items) | ast.List(items) if isinstance(value, tuple):
+            yield from _match_items(items, value, state, frame, slot and evolve(slot, whole=False))
+        case ast.Dots() if value is ...:
+            yield state
+        case ast.Slice(start, stop, step) if isinstance(value, slice):
+            bounds = zip((start, stop, step), (value.start, value.stop, value.step), strict=True)
+            yield from _match_all([(part or ast.Name("None"), bound, None) for part, bound in bounds], state, frame)
+
+
+# -------------------------------------------------------------- names, constants
+def _match_name(id: str, value: Value, state: State, frame: Frame, slot: Slot | None) -> States:
+    """A name's first use matches what it stands for, if anything, and binds; later uses compare."""
+    found = iter([state])
+    if (frame, id) not in state.names:
+        if id in frame.assigns:
+            found = _match_assigned(*frame.assigns[id], value, state, frame, slot)
+        elif id in frame.arguments:
+            argument, home = frame.arguments[id]
+            found = match(argument, value, state, home, slot)
+    for after in found:
+        yield from after.bind(frame, id, value)
+
+
+def _match_assigned(assign: ast.Assign, at: int, value: Value, state: State, frame: Frame, slot: Slot | None) -> States:
+    """The value of an assigned name; in ``a, b = f(x)`` it is an item of the one node of ``f``."""
+    if len(assign.targets) == 1:
+        yield from match(assign.value, value, state, frame, slot)
+        return
+    yield from _match_getitem(ast.Name(_joint(assign)), ast.Number(at), value, state, frame)
+
+
+def _joint(assign: ast.Assign) -> str:
+    return ",".join(assign.targets)
+
+
+def _absent(leaf: Pattern, state: State, frame: Frame) -> States:
+    """The leaf of ``v?`` is not there: it is None, and so is what it was passed for."""
+    match leaf:
+        case ast.Name(id) | ast.Optional(ast.Name(id)):
+            for after in state.bind(frame, id, None):
+                if id in frame.arguments:
+                    argument, home = frame.arguments[id]
+                    yield from _absent(argument, after, home)
+                else:
+                    yield after
+        case _:
+            yield state
+
+
+# -------------------------------------------------------------------------- ops
+def _callee(
+    call: ast.Call, frame: Frame
+) -> tuple[tuple[ast.Pattern, Scope] | Family | str | None, tuple[Argument, ...]]:
+    """What a call names: a pattern, a family or an exact target; and its arguments, ``x`` in ``x.f()`` included."""
+    name, args = call.func, call.args
+    if isinstance(name, ast.Attribute):
+        target = dotted(name)
+        if find_pattern(name, frame.scope) is not None:
+            return find_pattern(name, frame.scope), args
+        if target is not None and target.partition(".")[0] not in frame.variables:
+            return target, args
+        return _family(name.name, frame.scope), (name.value, *args)
+    if isinstance(name, ast.Name):
+        pattern = None if name.id in frame.scope.ops else find_pattern(name, frame.scope)
+        return pattern or _family(name.id, frame.scope), args
+    return None, args
+
+
+def _family(name: str, scope: Scope) -> Family | None:
+    return scope.table.families.get(scope.ops.get(name, name))
+
+
+def _first_operand(pattern: ast.Expr, frame: Frame) -> Pattern:
+    """What is left of ``wrap(x)?`` without the wrapper."""
+    args = _callee(pattern, frame)[1] if isinstance(pattern, ast.Call) else getattr(op_of(pattern), "args", ())
+    first = args[0] if args else ast.Name("_")
+    return first.value if isinstance(first, ast.Keyword) else first
+
+
+def _match_call(call: ast.Call, value: Value, state: State, frame: Frame, slot: Slot | None) -> States:
+    callee, args = _callee(call, frame)
+    match callee:
+        case (ast.Pattern() as pattern, Scope() as home):
+            yield from _match_pattern(pattern, home, args, value, state, frame, slot)
+        case Family(name):
+            yield from _match_family(name, args, value, state, frame)
+        case str():
+            yield from _match_exact(callee, args, value, state, frame)
+
+
+def _match_operator(pattern: Pattern, value: Value, state: State, frame: Frame) -> States:
+    op = op_of(pattern)
+    if op is not None:
+        yield from _match_family(op.family, op.args, value, state, frame)
+
+
+def _match_pattern(
+    pattern: ast.Pattern,
+    home: Scope,
+    args: Sequence[Argument],
+    value: Value,
+    state: State,
+    frame: Frame,
+    slot: Slot | None,
+) -> States:
+    """A named pattern: its parameters stand for the argument patterns, its other names are its own."""
+    outside = Frame(frame.views, home)
+    arguments: dict[str, tuple[Pattern, Frame]] = {}
+    for param, arg in zip(pattern.params, args, strict=False):
+        if not isinstance(arg, ast.Keyword | ast.StarStar | ast.Dots):
+            arguments[param.name] = (arg, frame)
+    arguments |= {arg.name: (arg.value, frame) for arg in args if isinstance(arg, ast.Keyword)}
+    for param in pattern.params:
+        arguments.setdefault(param.name, (param.default or ast.Name("None"), outside))
+    inner = Frame(frame.views, home, frozenset(declared_names(pattern)), arguments=arguments)
+    yield from match(pattern.body, value, state, inner, slot)
+
+
+def _match_family(name: str, args: Sequence[Argument], value: Value, state: State, frame: Frame) -> States:
+    """One pure op of a family, in every way in which the node can be seen as one."""
+    family, views = _family(name, frame.scope), frame.views
+    given = by_place([param.name for param in family.params], args) if family else None
+    if family is None or given is None or not isinstance(value, Node) or views.effect(value) != "pure":
+        return
+    chosen = dict(given.places)
+    silent = [at for at in range(len(family.params)) if at not in chosen]
+    for view in views.views_as(value, family.name):
+        if not (given.loose or given.config or all(views.is_default(view, at) for at in silent)):
+            continue
+        config = Config(tuple((family.params[at].name, view.args[at]) for at in silent))
+        for operands in _orders(view, chosen, views):
+            pairs = [
+                (pattern, operands[at], Slot(value, view.args, view, at)) for at, pattern in sorted(chosen.items())
+            ]
+            for after in _match_all(pairs, state.cover(value), frame):
+                yield from after.bind(frame, given.config, config) if given.config else iter([after])
+
+
+def _orders(view: View, given: Mapping[int, Pattern], views: Views) -> Iterator[tuple[Value, ...]]:
+    """The operands as they are, then with the first two swapped where that means the same."""
+    yield view.args
+    rest = range(2, len(view.args))
+    if view.family.commutative and {0, 1} <= given.keys() and all(views.is_default(view, at) for at in rest):
+        yield (view.args[1], view.args[0], *view.args[2:])
+
+
+def _match_exact(target: str, args: Sequence[Argument], value: Value, state: State, frame: Frame) -> States:
+    """One op by its exact target, whatever its effect; arguments as written, those left out at their default."""
+    found = frame.views.exact_arguments(value, target) if isinstance(value, Node) else None
+    given = by_place([name for name, _, _ in found or ()], args)
+    if found is None or given is None or given.config or not isinstance(value, Node):
+        return
+    chosen = dict(given.places)
+    silent = [one for at, one in enumerate(found) if at not in chosen]
+    if given.loose or all(same_value(actual, default) for _, actual, default in silent):
+        operands = tuple(actual for _, actual, _ in found)
+        pairs = [(pattern, operands[at], Slot(value, operands)) for at, pattern in given.places]
+        yield from _match_all(pairs, state.cover(value), frame)
+
+
+def _match_all(pairs: Sequence[tuple[Pattern, Value, Slot | None]], state: State, frame: Frame) -> States:
+    """All patterns, each at its value, one after the other."""
+    if not pairs:
+        yield state
+        return
+    (pattern, value, slot), *rest = pairs
+    for after in match(pattern, value, state, frame, slot):
+        yield from _match_all(rest, after, frame)
+
+
+def _match_getitem(whole: ast.Expr, index: Pattern | ast.Dots, value: Value, state: State, frame: Frame) -> States:
+    """``operator.getitem(whole, index)``: an item of a tuple result, or an indexed tensor at torch level."""
+    if isinstance(value, Node) and value.target is operator.getitem:
+        for after in match(whole, value.args[0], state.cover(value), frame, None):
+            yield from match(index, plain_value(value.args[1]), after, frame, None)
+
+
+# ------------------------------------------------------------- through, lists
+def _match_through(inner: ast.Expr, name: str, value: Value, state: State, frame: Frame) -> States:
+    """``inner`` here; or one step ``name`` here and the rest below it, its names fresh each time."""
+    yield from match(inner, value, state, frame, None)
+    for after, below in _steps(name, value, state, frame):
+        if not same_value(below, value):
+            yield from _match_through(inner, name, below, after, frame)
+
+
+def _steps(name: str, value: Value, state: State, frame: Frame) -> Iterator[tuple[State, Value]]:
+    """The ways in which one op of an opset, or a pattern with one parameter, stands at ``value``; and what is in it."""
+    found = find_pattern(name, frame.scope)
+    if found is not None:
+        bodies: list[Pattern] = [found[0].body]
+        variables, home = declared_names(found[0]), found[1]
+    else:
+        bodies = [Op(member, (ast.Name("x"),)) for member in frame.scope.opsets.get(name, ())]
+        variables, home = ("x",), frame.scope
+    for body in bodies:
+        inner = Frame(frame.views, home, frozenset(variables))
+        for after in match(body, value, state, inner, None):
+            if (inner, variables[0]) in after.names:
+                yield evolve(after, names=state.names), after.names[inner, variables[0]]
+
+
+def _match_items(
+    items: Sequence[Pattern], values: tuple[Value, ...], state: State, frame: Frame, slot: Slot | None
+) -> States:
+    """A list, item by item; ``*rest`` takes as few values as it can."""
+    if not items:
+        if not values:
+            yield state
+        return
+    first, *others = items
+    match first:
+        case ast.Star(ast.List(inner)):
+            yield from _match_items((*inner, *others), values, state, frame, slot)
+        case ast.Star(ast.Name(id)):
+            for size in range(len(values) + 1):
+                bound = iter([state]) if id == "_" else state.bind(frame, id, values[:size])
+                for after in bound:
+                    yield from _match_items(others, values[size:], after, frame, slot)
+        case _ if values:
+            for after in match(first, values[0], state, frame, slot):
+                yield from _match_items(others, values[1:], after, frame, slot)
