@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
 
 from attrs import evolve, field, frozen
 from torch.fx import Node
@@ -12,9 +11,7 @@ from ..dsl import ast
 from .candidates import Config
 from .nodeview import Value, View, Views, same_value
 from .ruleset import Scope
-from .surface import Op
-
-Pattern: TypeAlias = ast.Expr | ast.Star | ast.Slice | Op
+from .surface import Pattern
 
 
 @frozen(eq=False)

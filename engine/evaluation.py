@@ -220,7 +220,7 @@ def _arguments(call: ast.Call, place: _Place) -> tuple[tuple[object, ...], dict[
 def _quantified(word: str, items: ast.Comprehension | ast.List, place: _Place) -> bool:
     """``all`` and ``any`` look at their items one by one, so that a known item decides in spite of unknown ones."""
     if isinstance(items, ast.Comprehension):
-        truths = (truth_of(partial(_test, items.element, inner)) for inner in _each(items, place))
+        truths: Iterator[Truth] = (truth_of(partial(_test, items.element, inner)) for inner in _each(items, place))
     elif any(isinstance(item, ast.Star) for item in items.items):
         truths = (truth_of(partial(truthful, value)) for value in _items(items.items, place))
     else:

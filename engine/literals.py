@@ -8,8 +8,9 @@ import torch
 
 from ..dsl import ast
 from .constants import fold, named_constant
-from .environment import Frame, Pattern, Slot
+from .environment import Frame, Slot
 from .nodeview import Value, Views, same_number, same_value
+from .surface import Pattern
 
 
 def is_constant(pattern: Pattern, frame: Frame) -> bool:
@@ -37,8 +38,8 @@ def literal_of(pattern: Pattern, frame: Frame) -> object:
         case ast.Name(id) if id not in frame.dims and id not in frame.scope.constants:
             return named_constant(id)[1]
         case ast.Name() | ast.Unary() | ast.Binary() | ast.Call():
-            number = fold(pattern, _numbers(frame))
-            return DIMS if number is None else number
+            folded = fold(pattern, _numbers(frame))
+            return DIMS if folded is None else folded
     raise AssertionError(f"{pattern} is no constant")
 
 

@@ -16,13 +16,24 @@ from torch.fx import Node
 
 from ..dsl import ast
 from .candidates import Candidate, Config
-from .environment import Frame, Pattern, Slot, State
+from .environment import Frame, Slot, State
 from .families import Family
 from .kinds import plain_value
 from .literals import DIMS, equals, is_constant, literal_of
 from .nodeview import Value, View, Views, same_value
 from .ruleset import Rule, Scope, find_pattern
-from .surface import Argument, Op, by_place, declared_names, dotted, header_dims, index_chain, index_value, op_of
+from .surface import (
+    Argument,
+    Op,
+    Pattern,
+    by_place,
+    declared_names,
+    dotted,
+    header_dims,
+    index_chain,
+    index_value,
+    op_of,
+)
 
 States: TypeAlias = Iterator[State]
 
@@ -45,7 +56,7 @@ def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot
     """The states in which ``pattern`` fits ``value``; ``slot`` is the argument that the value stands at."""
     if is_constant(pattern, frame):
         literal = literal_of(pattern, frame)
-        if literal is DIMS:
+        if literal is DIMS and not isinstance(pattern, ast.Star | ast.Slice | Op):
             yield evolve(state, deferred=(*state.deferred, (pattern, value)))
         elif equals(literal, value, frame.views, slot):
             yield state
@@ -161,9 +172,14 @@ def _family(name: str, scope: Scope) -> Family | None:
 
 def _first_operand(pattern: ast.Expr, frame: Frame) -> Pattern:
     """What is left of ``wrap(x)?`` without the wrapper."""
-    args = _callee(pattern, frame)[1] if isinstance(pattern, ast.Call) else getattr(op_of(pattern), "args", ())
-    first = args[0] if args else ast.Name("_")
-    return first.value if isinstance(first, ast.Keyword) else first
+    op = op_of(pattern)
+    args = _callee(pattern, frame)[1] if isinstance(pattern, ast.Call) else op.args if op else ()
+    match args:
+        case (ast.Keyword(_, value), *_):
+            return value
+        case (first, *_) if not isinstance(first, ast.Keyword | ast.StarStar):
+            return first
+    return ast.Dots()
 
 
 def _match_call(call: ast.Call, value: Value, state: State, frame: Frame, slot: Slot | None) -> States:
@@ -260,8 +276,9 @@ def _match_all(pairs: Sequence[tuple[Pattern, Value, Slot | None]], state: State
 def _match_getitem(whole: ast.Expr, index: Pattern | ast.Dots, value: Value, state: State, frame: Frame) -> States:
     """``operator.getitem(whole, index)``: an item of a tuple result, or an indexed tensor at torch level."""
     if isinstance(value, Node) and value.target is operator.getitem:
-        for after in match(whole, value.args[0], state.cover(value), frame, None):
-            yield from match(index, plain_value(value.args[1]), after, frame, None)
+        for after in match(whole, plain_value(value.args[0]), state.cover(value), frame, None):
+            position: Value = plain_value(value.args[1])
+            yield from match(index, position, after, frame, None)
 
 
 # ------------------------------------------------------------- through, lists
@@ -269,24 +286,24 @@ def _match_through(inner: ast.Expr, name: str, value: Value, state: State, frame
     """``inner`` here; or one step ``name`` here and the rest below it, its names fresh each time."""
     yield from match(inner, value, state, frame, None)
     for after, below in _steps(name, value, state, frame):
-        if not same_value(below, value):
-            yield from _match_through(inner, name, below, after, frame)
+        yield from _match_through(inner, name, below, after, frame)
 
 
 def _steps(name: str, value: Value, state: State, frame: Frame) -> Iterator[tuple[State, Value]]:
     """The ways in which one op of an opset, or a pattern with one parameter, stands at ``value``; and what is in it."""
     found = find_pattern(name, frame.scope)
     if found is not None:
-        bodies: list[Pattern] = [found[0].body]
-        variables, home = declared_names(found[0]), found[1]
+        (pattern, home), hole = found, found[0].params[0].name
+        bodies: list[Pattern] = [pattern.body]
     else:
-        bodies = [Op(member, (ast.Name("x"),)) for member in frame.scope.opsets.get(name, ())]
-        variables, home = ("x",), frame.scope
+        home, hole = frame.scope, "x"
+        bodies = [Op(member, (ast.Name(hole),)) for member in home.opsets.get(name, ())]
     for body in bodies:
-        inner = Frame(frame.views, home, frozenset(variables))
+        inner = Frame(frame.views, home, frozenset({hole}))
         for after in match(body, value, state, inner, None):
-            if (inner, variables[0]) in after.names:
-                yield evolve(after, names=state.names), after.names[inner, variables[0]]
+            below = after.names.get((inner, hole), value)
+            if not isinstance(below, Config) and not same_value(below, value):
+                yield evolve(after, names=state.names), below
 
 
 def _match_items(

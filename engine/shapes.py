@@ -6,8 +6,9 @@ unknown left gives it, until nothing changes; then the rest is reported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import torch
 from attrs import frozen
@@ -19,6 +20,9 @@ from .truth import Declined, Size, Unknown, decide, equal
 
 Dim: TypeAlias = ast.Expr | ast.StarDim | ast.Dots
 Sizes: TypeAlias = dict[str, "Size | tuple[Size, ...]"]
+_OPERATORS: Mapping[str, Callable[[Any, Any], Size]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
+}  # fmt: skip
 
 
 @frozen
@@ -155,7 +159,11 @@ def _solution(equation: _Equation, unknown: str, found: Sizes) -> Size | None:
     if not linear:
         return None
     rest = equation.size - start
-    _require(rest % slope, 0, f"`{spell_dim(equation.expr)}` cannot be {equation.size}, as `{equation.name}` has it")
+    _require(
+        _arithmetic("%", rest, slope),
+        0,
+        f"`{spell_dim(equation.expr)}` cannot be {equation.size}, as `{equation.name}` has it",
+    )
     solution: Size = rest // slope
     if isinstance(solution, int) and solution < 0:
         raise _conflict(f"`{unknown}` would be negative: `{spell_dim(equation.expr)}` is {equation.size}")
@@ -186,22 +194,13 @@ def _value(expr: ast.Expr, found: Mapping[str, object]) -> Size:
     raise Declined(f"`{spell_dim(expr)}` is no size")
 
 
-def _arithmetic(op: str, first: Size, second: Size) -> Size:
+def _arithmetic(op: str, first: Any, second: Any) -> Size:
+    if op not in _OPERATORS:
+        raise Declined(f"`{op}` does not stand in a declared shape")
     try:
-        match op:
-            case "+":
-                return first + second
-            case "-":
-                return first - second
-            case "*":
-                return first * second
-            case "//":
-                return first // second
-            case "%":
-                return first % second
+        return _OPERATORS[op](first, second)
     except ZeroDivisionError as error:
         raise _conflict("a declared dim divides by zero") from error
-    raise Declined(f"`{op}` does not stand in a declared shape")
 
 
 def spell_dims(dims: Sequence[Dim]) -> str:

@@ -11,7 +11,8 @@ from attrs import frozen
 
 from ..dsl import ast
 
-Argument: TypeAlias = "ast.Expr | ast.Keyword | ast.Star | ast.StarStar | ast.Dots | Op"
+Pattern: TypeAlias = "ast.Expr | ast.Star | ast.Slice | Op"
+Argument: TypeAlias = "Pattern | ast.Keyword | ast.StarStar"
 BINARY: Mapping[str, str] = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "%": "remainder", "@": "matmul", "**": "pow",
     "<<": "bitwise_left_shift", ">>": "bitwise_right_shift", "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor",
@@ -24,11 +25,11 @@ class Op:
     """An op of a family that is not written as a call; ``optional`` if its first operand alone will do."""
 
     family: str
-    args: tuple[ast.Expr | Op, ...]
+    args: tuple[Pattern, ...]
     optional: bool = False
 
 
-def op_of(pattern: ast.Expr | Op) -> Op | None:
+def op_of(pattern: Pattern) -> Op | None:
     """The op that an operator or an attribute stands for.
 
     >>> op_of(ast.Unary("-", ast.Name("x")))
@@ -62,7 +63,7 @@ def dotted(expr: ast.Expr) -> str | None:
 class Given:
     """The arguments of a call: (place, pattern) in written order, ``**cfg``, whether ``...`` stands."""
 
-    places: tuple[tuple[int, ast.Expr | ast.Star | Op], ...]
+    places: tuple[tuple[int, Pattern], ...]
     config: str | None = None
     loose: bool = False
 
@@ -73,7 +74,7 @@ def by_place(names: Sequence[str], args: Sequence[Argument]) -> Given | None:
     >>> by_place(["input", "dim"], [ast.Name("x"), ast.Keyword("dim", ast.Number(1))]).places[1][0]
     1
     """
-    places: list[tuple[int, ast.Expr | ast.Star | Op]] = []
+    places: list[tuple[int, Pattern]] = []
     config, loose = None, False
     for place, arg in enumerate(args):
         match arg:
@@ -91,7 +92,7 @@ def by_place(names: Sequence[str], args: Sequence[Argument]) -> Given | None:
 
 
 # -------------------------------------------------------------------- indices
-def index_value(items: Sequence[ast.Expr | ast.Slice | ast.Dots]) -> ast.Expr | ast.Slice | ast.Dots:
+def index_value(items: Sequence[ast.Expr | ast.Slice | ast.Dots]) -> Pattern:
     """The index as torch code passes it: one item alone, several as a tuple."""
     return items[0] if len(items) == 1 else ast.Tuple(tuple(items))  # type: ignore[arg-type]
 
@@ -163,10 +164,13 @@ def _captured(tree: object) -> Iterator[str]:
         case tuple():
             for item in tree:
                 yield from _captured(item)
-        case _ if attrs.has(type(tree)):
-            for part in attrs.fields(type(tree)):
-                if part.name not in ("span", "comments"):
-                    yield from _captured(getattr(tree, part.name))
+        case _:
+            for name in _parts(type(tree)):
+                yield from _captured(getattr(tree, name))
+
+
+def _parts(kind: type) -> tuple[str, ...]:
+    return tuple(part.name for part in attrs.fields(kind) if part.eq) if attrs.has(kind) else ()
 
 
 def header_dims(params: Sequence[ast.Param]) -> frozenset[str]:

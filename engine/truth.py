@@ -9,11 +9,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+sym_not: Callable[[Any], Any] = torch.sym_not
+sym_max: Callable[[Any, Any], Any] = torch.sym_max
+sym_min: Callable[[Any, Any], Any] = torch.sym_min
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 Size: TypeAlias = int | torch.SymInt
 
@@ -47,7 +50,7 @@ def decide(claim: bool | torch.SymBool) -> bool:
         return claim
     if statically_known_true(claim):
         return True
-    if statically_known_true(torch.sym_not(claim)):
+    if statically_known_true(sym_not(claim)):
         return False
     raise Unknown(f"whether {claim} for every size is unknown", "give the sizes, or their ranges, when exporting")
 
@@ -107,7 +110,7 @@ def equal(first: object, second: object) -> bool:
     return bool(first == second)
 
 
-_ORDERS: Mapping[str, Callable[[object, object], bool | torch.SymBool]] = {
+_ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 

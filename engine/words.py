@@ -9,13 +9,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import torch
 from torch.fx import Node
 
 from . import facts
 from .facts import Capture, describe, tensor_fact, tensors_in
-from .truth import SYMBOLIC, Declined, Size, conjunction, decide, disjunction, equal, ordered, truth_of
+from .truth import (
+    SYMBOLIC,
+    Declined,
+    Size,
+    conjunction,
+    decide,
+    disjunction,
+    equal,
+    ordered,
+    sym_max,
+    sym_min,
+    truth_of,
+)
 
 LONGEST = 10_000
 """More items than this no list of a rule may have."""
@@ -89,7 +102,7 @@ def _extreme(op: str, *values: object) -> object:
     best = several[0]
     for item in several[1:]:
         if isinstance(item, SYMBOLIC) or isinstance(best, SYMBOLIC):
-            best = torch.sym_max(best, item) if op == ">" else torch.sym_min(best, item)
+            best = sym_max(best, item) if op == ">" else sym_min(best, item)
         elif ordered(op, item, best):
             best = item
     return best
@@ -110,7 +123,7 @@ def _multiply(first: object, second: object) -> object:
     return _size(first) * _size(second)
 
 
-def _size(value: object) -> int | float | torch.SymInt | torch.SymFloat:
+def _size(value: object) -> Any:
     if isinstance(value, torch.SymInt | torch.SymFloat | bool):
         return value
     return _number(value)
@@ -148,9 +161,7 @@ def _log2(value: float) -> float:
 
 
 def _absolute(value: object) -> object:
-    if isinstance(value, torch.SymInt | torch.SymFloat):
-        return torch.sym_max(value, -value)
-    return abs(_number(value))
+    return abs(_size(value))
 
 
 def _is_pow2(value: object) -> bool:
