@@ -45,11 +45,16 @@ def capture(
     if how not in WAYS:
         hint = did_you_mean(str(how), WAYS) or 'capture="export" or capture="trace"'
         raise FxrulesError(Problem(None, "unknown-capture", f"no way of capturing is called `{how}`", hint))
+    if how == "trace":
+        return _trace(model)
+    module = export_program(model, example_inputs).module()
+    assert isinstance(module, GraphModule), "the module of an exported program is a graph module"
+    return module
+
+
+def export_program(model: torch.nn.Module, example_inputs: Any) -> ExportedProgram:
+    """`torch.export.export` with reasons a user can act on; see `capture`."""
     _check_model(model)
-    return _trace(model) if how == "trace" else _export(model, example_inputs)
-
-
-def _export(model: torch.nn.Module, example_inputs: Any) -> GraphModule:
     name = type(model).__name__
     if example_inputs is None:
         message = f"exporting {name} needs example inputs: its forward takes {_signature(model)}"
@@ -62,18 +67,17 @@ def _export(model: torch.nn.Module, example_inputs: Any) -> GraphModule:
             program = torch.export.export(model, call.args, dict(call.kwargs))
     except Exception as error:
         raise FxrulesError(_obstacle(model, call, error, "export")) from error
-    module = program.module()
-    assert isinstance(module, GraphModule)
-    if model.training and (active := _training_nodes(module)):
+    if model.training and (active := _training_nodes(program.graph_module)):
         warnings.warn(
             f"{name} is in training mode, and an exported graph stays in the mode it was exported in: "
             f'{active[0]} is active for good. Call model.eval() first, or use capture="trace".',
             stacklevel=4,
         )
-    return module
+    return program
 
 
 def _trace(model: torch.nn.Module) -> GraphModule:
+    _check_model(model)
     try:
         with _quiet_torch():
             return torch.fx.symbolic_trace(model)
