@@ -1,0 +1,191 @@
+"""Creating the nodes of a replacement, each op spelled at the level of the site."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from attrs import define, field
+from torch import Tensor
+from torch.fx import Node
+
+from .candidates import Match, Mismatch, MismatchKind
+from .families import REQUIRED, Family
+from .journal import Journal
+from .kinds import ModuleAttr
+from .metadata import Impossible, Propagation
+from .nodeview import View, Views
+from .owners import add_constant, add_module, read_constant
+from .provenance import constant_key, merged_meta
+from .sizes import find_size
+from .spellings import default_of, emit, emit_module, read_param
+from .truth import SYMBOLIC
+
+
+class Refusal(Exception):
+    """A replacement that cannot be built; carries the reason."""
+
+    def __init__(self, mismatch: Mismatch) -> None:
+        self.mismatch = mismatch
+        super().__init__(mismatch.reason)
+
+
+@define(eq=False)
+class Emitter:
+    """Creates nodes for one match, before the node ``before``, with metadata and provenance.
+
+    ``made`` are the nodes created so far, in order. Its methods raise Refusal.
+    """
+
+    match: Match
+    views: Views
+    journal: Journal
+    propagation: Propagation
+    level: str
+    before: Node
+    made: list[Node] = field(factory=list, init=False)
+    _meta: Mapping[str, object] = field(init=False)
+    _read: dict[object, Node] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._meta = merged_meta(self.match)
+
+    # ----------------------------------------------------------------------- ops
+    def op(self, name: str, *args: Any, **kwargs: Any) -> Node:
+        """An op of a family; arguments that are left out are at their defaults."""
+        return self.call(self.match.rule.scope.table.families[name], args, kwargs)
+
+    def call(self, family: Family, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Node:
+        """An op with arguments by the family's signature."""
+        if len(args) > len(family.params):
+            raise self.refusal("form", f"`{family.name}` takes at most {len(family.params)} arguments")
+        values = [default_of(param) for param in family.params]
+        given = dict(zip((param.name for param in family.params), args, strict=False))
+        for name, value in {**given, **kwargs}.items():
+            if name not in family.index:
+                raise self.refusal("form", f"`{family.name}` takes no `{name}`")
+            at = family.index[name]
+            values[at] = read_param(family.params[at], self.argument(value))
+        for param, value in zip(family.params, values, strict=True):
+            if value is REQUIRED:
+                raise self.refusal("form", f"`{family.name}` needs `{param.name}`")
+        return self._spell(family, tuple(values))
+
+    def _spell(self, family: Family, args: tuple[Any, ...]) -> Node:
+        effect = View(self.match.root, family, None, args).effect
+        if effect == "mutates":
+            raise self.refusal("effect", f"`{family.name}` writes to its input: a replacement may not")
+        if effect == "random" and self.level == "torch":
+            return self._module(family, args)
+        nodes = list(_nodes_in(args))
+        numbers = bool(nodes) and not any(map(self.is_tensor, nodes))
+        call = emit(self.match.rule.scope.table, family, args, self.level, numbers=numbers)
+        if call is None:
+            raise self.refusal("form", f"`{family.name}` has no form at level {self.level} for these arguments")
+        target, own, kwargs = call
+        return self.create("call_method" if isinstance(target, str) else "call_function", target, own, kwargs)
+
+    def _module(self, family: Family, args: tuple[Any, ...]) -> Node:
+        """A random op at level torch: a fresh module, so that ``train`` and ``eval`` reach it."""
+        found = emit_module(family, args)
+        name = None
+        if found is not None:
+            name = add_module(self.journal, found[0](**found[1]), family.name)
+        if found is None or name is None:
+            raise self.refusal("form", f"`{family.name}` follows train and eval, and no module can hold it here")
+        self.views.forget(())
+        return self.create("call_module", name, found[2], {})
+
+    def item(self, value: Any, index: Any) -> Node:
+        """``value[index]`` by ``operator.getitem``."""
+        return self.create("call_function", operator.getitem, (self.argument(value), self.argument(index)), {})
+
+    def create(self, op: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Node:
+        """A new node, whatever it calls."""
+        node = self.journal.create(op, target, args, kwargs, before=self.before)
+        self._describe(node)
+        return node
+
+    def _describe(self, node: Node) -> None:
+        self.made.append(node)
+        try:
+            entries = self.propagation.entries(node)
+        except Impossible as impossible:
+            raise self.refusal("interface", f"the replacement does not fit: {impossible}") from impossible
+        self.journal.set_meta(node, {**self._meta, **entries})
+
+    # ----------------------------------------------------------------- arguments
+    def argument(self, value: Any) -> Any:
+        """A value as an argument of a node: module attributes and symbolic sizes become nodes that read them."""
+        match value:
+            case ModuleAttr(path):
+                return self._attribute(path)
+            case tuple() | list():
+                return tuple(map(self.argument, value))
+            case slice(start=start, stop=stop, step=step):
+                return slice(self.argument(start), self.argument(stop), self.argument(step))
+        return self._size(value) if isinstance(value, SYMBOLIC) else value
+
+    def constant(self, name: str, value: Tensor) -> Node:
+        """A node that reads what the rule's ``let`` computed under this name."""
+        key = constant_key(self.match, name)
+        if key in self._read:
+            return self._read[key]
+        if key in self.journal.shared:
+            known = self.journal.shared[key]
+            self._read[key] = known if isinstance(known, Node) else self._attribute(known)
+            return self._read[key]
+        node = add_constant(self.journal, value, f"{self.match.root.name}_{name}", self.before)
+        if node is None:
+            raise self.refusal("freeze", "this graph has no module that could keep a new constant")
+        self._read[key] = node
+        if node.op == "placeholder":
+            self.journal.share(key, node)
+            self.journal.set_meta(node, self.propagation.of_tensor(value))
+        else:
+            self.journal.share(key, str(node.target))
+            self._describe(node)
+        return node
+
+    def _attribute(self, path: str) -> Node:
+        if path not in self._read:
+            self._read[path] = read_constant(self.journal, path, self.before)
+            self._describe(self._read[path])
+        return self._read[path]
+
+    def _size(self, size: Any) -> Any:
+        found = find_size(size, self.match, self.before, self.views)
+        if found is None:
+            raise self.refusal("shape", f"the size {size} is not at hand where the replacement stands")
+        if not isinstance(found, tuple):
+            return found
+        key = ("size", str(size.node.expr))
+        if key not in self._read:
+            self._read[key] = self.create("call_function", torch.ops.aten.sym_size.int, found, {})
+        return self._read[key]
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether a value is a tensor of the graph, or a list of them, and not a number."""
+        if isinstance(value, ModuleAttr):
+            return True
+        if not isinstance(value, Node):
+            return False
+        fact = self.views.fact(value)
+        if fact is None:
+            view = self.views.own(value)
+            return view is None or view.family.result != "other"
+        return isinstance(fact, Tensor | tuple | list)
+
+    def refusal(self, kind: MismatchKind, reason: str) -> Refusal:
+        """The exception that says why this match is not rewritten."""
+        return Refusal(Mismatch(kind, reason, self.match.root))
+
+
+def _nodes_in(value: Any) -> Iterator[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _nodes_in(item)

@@ -1,0 +1,282 @@
+"""What one node does besides computing its value: writes, randomness, shared memory.
+
+Facts come from the op's schema or its family. What neither knows is opaque: it may
+write to anything it can reach.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Literal, TypeAlias
+
+import torch
+from attrs import frozen
+from torch import nn
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch.fx import Node
+
+from .nodeview import View, Views
+from .observers import is_observer
+
+Kind: TypeAlias = Literal["pure", "random", "mutates", "opaque"]
+# A written or read place: a node's memory, or the attributes below a dotted path.
+Place: TypeAlias = Node | str
+
+
+@frozen
+class Effect:
+    """The effect of a node. ``aliases``: the arguments that its result may share memory with."""
+
+    kind: Kind
+    writes: tuple[Place, ...] = ()
+    aliases: tuple[Node, ...] = ()
+    reason: str = ""
+
+
+_PURE = Effect("pure")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Ops whose schema does not say that the result may be (a view of) an argument.
+_MAY_RETURN_ARGUMENT = _words("""
+    dropout alpha_dropout feature_dropout feature_alpha_dropout dropout1d dropout2d dropout3d type_as conj_physical
+    sum_to_size einsum broadcast_tensors meshgrid atleast_1d atleast_2d atleast_3d flatten_dense_tensors
+    resolve_conj resolve_neg identity reshape_as view_as expand_as pad getitem getattr mT mH T H real imag data type
+    float double half bfloat16 int long short bool char byte cpu cuda to contiguous requires_grad_
+""")
+_STATE = _words("""
+    manual_seed seed set_rng_state set_grad_enabled _set_grad_enabled _enter_autocast _exit_autocast
+    set_default_dtype set_default_device use_deterministic_algorithms
+""")
+_QUERIES = _words("""
+    size dim ndimension numel nelement stride item tolist is_contiguous element_size storage_offset get_device
+    is_floating_point is_complex data_ptr __len__ __bool__ __int__ __float__
+""")
+_STATISTICS = _words("""
+    batch_norm native_batch_norm cudnn_batch_norm miopen_batch_norm _batch_norm_impl_index instance_norm
+""")
+_IN_PLACE_OPERATORS = _words("""
+    setitem delitem iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor
+    __setitem__ __delitem__ __iadd__ __iand__ __ifloordiv__ __ilshift__ __imatmul__ __imod__ __imul__ __ior__ __ipow__
+    __irshift__ __isub__ __itruediv__ __ixor__
+""")
+
+
+def effect_of(node: Node, views: Views) -> Effect:
+    """The effect of one node."""
+    match node.op:
+        case "placeholder" | "get_attr":
+            return _PURE
+        case "output":
+            return Effect("pure", aliases=tuple(node.all_input_nodes))
+        case "call_function" if isinstance(node.target, OpOverload):
+            return _overload_effect(node, node.target, views)
+        case "call_module":
+            return _module_effect(node, views)
+    spelled = _spelled_effect(node)
+    if spelled is not None:
+        return spelled
+    view = views.own(node)
+    return _family_effect(node, view) if view is not None else _unlisted_effect(node)
+
+
+# -------------------------------------------------------------------- schemas
+@frozen
+class _Memory:
+    """What a schema says: the arguments written to, and those the result may share memory with."""
+
+    writes: tuple[str, ...]
+    aliases: tuple[str, ...]
+    random: bool
+
+
+@cache
+def _memory_of(op: OpOverload) -> _Memory:
+    arguments = op._schema.arguments
+    writes = tuple(arg.name for arg in arguments if arg.alias_info is not None and arg.alias_info.is_write)
+    aliases = tuple(arg.name for arg in arguments if arg.alias_info is not None)
+    if op._schema.name.partition("::")[2] in _MAY_RETURN_ARGUMENT:
+        aliases = tuple(arg.name for arg in arguments)
+    return _Memory(writes, aliases, torch.Tag.nondeterministic_seeded in op.tags)
+
+
+def _overload_effect(node: Node, op: OpOverload, views: Views) -> Effect:
+    memory = _memory_of(op)
+    name = op._schema.name.partition("::")[2]
+    if not (memory.writes or memory.aliases or memory.random or name in _STATISTICS):
+        return _PURE
+    arguments = _bound(op, node)
+    writes = _nodes(arguments[name] for name in memory.writes if name in arguments)
+    aliases = _nodes(arguments[name] for name in memory.aliases if name in arguments)
+    if memory.writes:
+        return Effect("mutates", writes, aliases, f"`{node.name}` writes to {_names(writes)}")
+    if name in _STATISTICS and arguments.get("training", arguments.get("use_input_stats")) is not False:
+        statistics = _nodes(arguments.get(name) for name in ("running_mean", "running_var"))
+        if statistics:
+            return Effect("mutates", statistics, (), f"`{node.name}` updates its running statistics")
+    view = views.own(node) if memory.random else None
+    if memory.random and (view is None or view.effect != "pure"):
+        return Effect("random", (), aliases, f"`{node.name}` draws random numbers")
+    return Effect("pure", (), aliases)
+
+
+def _bound(op: OpOverload, node: Node) -> Mapping[str, Any]:
+    names = (arg.name for arg in op._schema.arguments)
+    return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+
+
+# ------------------------------------------------------------------- families
+def _family_effect(node: Node, view: View) -> Effect:
+    inputs = tuple(node.all_input_nodes)
+    aliases = inputs if _may_alias(view.family.name) else ()
+    match view.effect:
+        case "pure":
+            return Effect("pure", (), aliases)
+        case "random":
+            return Effect("random", (), aliases, f"`{node.name}` draws random numbers")
+    if view.family.name in _STATISTICS:
+        statistics = _nodes(view.args[view.family.index[name]] for name in ("running_mean", "running_var"))
+        return Effect("mutates", statistics, aliases, f"`{node.name}` updates its running statistics")
+    return Effect("mutates", inputs, inputs, f"`{node.name}` may write to {_names(inputs)}")
+
+
+@cache
+def _may_alias(name: str) -> bool:
+    """Whether an op of this name may return an argument or a view of one."""
+    return name in _MAY_RETURN_ARGUMENT or any(_memory_of(op).aliases for op in _overloads(name))
+
+
+def _overloads(name: str) -> list[OpOverload]:
+    # Overloads that write (``out=``) are called by other names or keywords, which are looked at first.
+    return [op for op in overloads_of(getattr(torch.ops.aten, name, None)) if not _memory_of(op).writes]
+
+
+def overloads_of(packet: Any) -> list[OpOverload]:
+    """The overloads of an op packet; none of anything else."""
+    names: Any = packet.overloads if isinstance(packet, OpOverloadPacket) else list
+    return [getattr(packet, name) for name in names()]
+
+
+# ---------------------------------------------------- functions and methods
+def _spelled_effect(node: Node) -> Effect | None:
+    """What a spelling alone gives away: ``x.add_(y)``, ``x += y``, ``x[0] = y``, ``out=``, ``inplace=True``."""
+    target = node.target
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    first = tuple(node.args[:1])
+    if isinstance(target, HigherOrderOperator):
+        inputs = tuple(node.all_input_nodes)
+        return Effect("opaque", inputs, inputs, f"`{node.name}` is the higher-order op {target}")
+    if name in _STATE:
+        return Effect("opaque", reason=f"`{node.name}` changes the state of torch")
+    module = getattr(target, "__module__", None)
+    in_place = (name.endswith("_") and not name.endswith("__")) or (
+        name in _IN_PLACE_OPERATORS and (isinstance(target, str) or module == "_operator")
+    )
+    if in_place or _asks_in_place(node):
+        written = _nodes(first)
+        return Effect("mutates", written, written, f"`{node.name}` writes to {_names(written)}")
+    if node.kwargs.get("out") is not None:
+        written = _nodes([node.kwargs["out"]])
+        return Effect("mutates", written, written, f"`{node.name}` writes to {_names(written)}")
+    return None
+
+
+def _asks_in_place(node: Node) -> bool:
+    if "inplace" in node.kwargs:
+        return node.kwargs["inplace"] is not False
+    at = _inplace_position(node.target) if callable(node.target) else None
+    return at is not None and len(node.args) > at and node.args[at] is not False
+
+
+@cache
+def _inplace_position(function: Callable[..., Any]) -> int | None:
+    if not inspect.isfunction(function):
+        return None
+    names = list(inspect.signature(function).parameters)
+    return names.index("inplace") if "inplace" in names else None
+
+
+def _unlisted_effect(node: Node) -> Effect:
+    """A function or method that belongs to no family."""
+    target, inputs = node.target, tuple(node.all_input_nodes)
+    module = getattr(target, "__module__", None) or ""
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    if module in ("_operator", "math", "builtins"):
+        return Effect("pure", aliases=inputs if name in _MAY_RETURN_ARGUMENT else ())
+    if isinstance(target, str) and (name in _QUERIES or name.startswith("is_")):
+        return _PURE
+    if isinstance(target, OpOverloadPacket):
+        found = overloads_of(target)
+    elif isinstance(target, str) or module.partition(".")[0] == "torch":
+        found = _overloads(name)
+    else:
+        found = []
+    if not found or any(_memory_of(op).writes for op in found):
+        return Effect("opaque", inputs, inputs, f"`{node.name}` calls {_called(target)}, which is not known to be pure")
+    aliases = inputs if any(_memory_of(op).aliases for op in found) else ()
+    if any(_memory_of(op).random for op in found):
+        return Effect("random", (), aliases, f"`{node.name}` draws random numbers")
+    return Effect("pure", (), aliases)
+
+
+# --------------------------------------------------------------------- modules
+def _module_effect(node: Node, views: Views) -> Effect:
+    path, inputs = str(node.target), tuple(node.all_input_nodes)
+    if is_observer(node):
+        return _PURE
+    view = views.own(node)
+    if view is not None:
+        effect = _family_effect(node, view)
+        if effect.kind == "mutates":
+            return Effect("mutates", (f"{path}.",), (), f"`{node.name}` updates the state of module `{path}`")
+        return effect
+    module = views.module(path)
+    unknown = Effect("opaque", inputs, inputs, f"`{node.name}` calls module `{path}` of class {type(module).__name__}")
+    if module is None or any(not _is_plain(part) for part in module.modules()):
+        return unknown
+    if any(getattr(part, "inplace", False) for part in module.modules()):
+        return Effect("mutates", inputs, inputs, f"`{node.name}` writes to {_names(inputs)}")
+    if not module.training:
+        return Effect("pure", aliases=inputs)
+    if any(getattr(part, "track_running_stats", False) for part in module.modules()):
+        return Effect("mutates", (f"{path}.",), inputs, f"`{node.name}` updates the state of module `{path}`")
+    if any(_drops(part) for part in module.modules()):
+        return Effect("random", (), inputs, f"`{node.name}` draws random numbers")
+    return Effect("pure", aliases=inputs)
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """A module of torch itself whose call runs its ``forward`` and nothing else."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, getattr(module, "parametrizations", None))
+    return type(module).__module__.startswith("torch.nn.modules.") and not any(hooks)
+
+
+def _drops(module: nn.Module) -> bool:
+    rate = getattr(module, "p", getattr(module, "dropout", 0))
+    return (isinstance(rate, int | float) and rate > 0) or isinstance(module, nn.RReLU)
+
+
+# ---------------------------------------------------------------------- helpers
+def _nodes(values: Any) -> tuple[Node, ...]:
+    found: list[Node] = []
+    for value in values:
+        if isinstance(value, Node):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found.extend(_nodes(value))
+    return tuple(found)
+
+
+def _names(places: tuple[Node, ...]) -> str:
+    return ", ".join(f"`{node.name}`" for node in places) or "an argument"
+
+
+def _called(target: Any) -> str:
+    if isinstance(target, str):
+        return f"the method `{target}`"
+    return f"`{getattr(target, '__module__', None) or 'torch'}.{getattr(target, '__name__', target)}`"

@@ -1,0 +1,232 @@
+"""Shapes, dtypes and strides of new nodes: fake tensors, computed once per distinct op and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any, Final
+
+import torch
+from attrs import define, field, frozen
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.passes.shape_prop import _extract_tensor_metadata
+from torch.utils import _pytree as pytree
+
+from .inputs import read_call
+from .journal import Journal
+from .recipes import Recipe, recipe_of, remade, value_key
+
+MISSING: Final = object()
+
+
+class Impossible(Exception):
+    """An op that does not run on the values it is given; the message says why."""
+
+
+@define(eq=False)
+class Propagation:
+    """Computes the metadata of nodes with the fake tensor mode that the graph already uses.
+
+    ``entry`` is the key of ``meta`` that holds values in this graph (``"val"``, or
+    Dynamo's ``"example_value"``); ``tensor_meta`` whether it keeps that entry too.
+    """
+
+    graph: Graph
+    mode: FakeTensorMode | None
+    entry: str = "val"
+    tensor_meta: bool = False
+    _cache: dict[Any, tuple[Recipe, Any]] = field(factory=dict, init=False)
+
+    @classmethod
+    def of(cls, graph: Graph) -> Propagation:
+        """The propagation that fits a graph's metadata; one without a mode computes nothing."""
+        mode, entry, tensor_meta = None, "val", False
+        for node in graph.nodes:
+            entry = "example_value" if "example_value" in node.meta and "val" not in node.meta else entry
+            value = node.meta.get(entry)
+            mode = mode or _mode_of(value)
+            tensor_meta = tensor_meta or "tensor_meta" in node.meta
+            if mode is not None and node.op.startswith("call"):
+                break
+        return cls(graph, mode, entry, tensor_meta)
+
+    def fact(self, node: Node) -> Any:
+        """The value in a node's metadata; MISSING if there is none."""
+        meta = node.meta
+        return meta["val"] if "val" in meta else meta.get("example_value", MISSING)
+
+    def entries(self, node: Node) -> Mapping[str, object]:
+        """The metadata that a node should have; nothing where the facts of an input are missing.
+
+        Raises Impossible if the op fails on its inputs.
+        """
+        if self.mode is None:
+            return {}
+        if node.op == "get_attr":
+            found = self._attribute(str(node.target))
+            return {} if found is MISSING else self.of_tensor(found)
+        args, kwargs = self._facts(node.args), self._facts(node.kwargs)
+        if args is MISSING or kwargs is MISSING:
+            return {}
+        value, tensor_meta = self._computed(node, args, kwargs)
+        entries: dict[str, object] = {self.entry: value}
+        if self.tensor_meta and tensor_meta is not None:
+            entries["tensor_meta"] = tensor_meta
+        return entries
+
+    def of_tensor(self, value: Tensor) -> Mapping[str, object]:
+        """The metadata of a node that reads a real tensor."""
+        if self.mode is None:
+            return {}
+        fake = self.mode.from_tensor(value, static_shapes=True)
+        return (
+            {self.entry: fake, "tensor_meta": _extract_tensor_metadata(fake)}
+            if self.tensor_meta
+            else {self.entry: fake}
+        )
+
+    # ------------------------------------------------------------- computing
+    def _attribute(self, path: str) -> Any:
+        value: Any = self.graph.owning_module
+        for name in path.split("."):
+            value = getattr(value, name, MISSING)
+        return value if isinstance(value, Tensor) else MISSING
+
+    def _facts(self, value: Any) -> Any:
+        """An argument with every node replaced by its fact; MISSING if one is not known."""
+        match value:
+            case Node():
+                fact = self.fact(value)
+                if fact is MISSING and value.op == "get_attr" and self.mode is not None:
+                    real = self._attribute(str(value.target))
+                    return real if real is MISSING else self.mode.from_tensor(real, static_shapes=True)
+                return fact
+            case tuple() | list():
+                items = [self._facts(item) for item in value]
+                if any(item is MISSING for item in items):
+                    return MISSING
+                return tuple(items) if isinstance(value, tuple) else items
+            case dict():
+                entries = {key: self._facts(item) for key, item in value.items()}
+                return MISSING if any(item is MISSING for item in entries.values()) else entries
+            case slice():
+                parts = [self._facts(part) for part in (value.start, value.stop, value.step)]
+                return MISSING if any(part is MISSING for part in parts) else slice(*parts)
+        return value
+
+    def _computed(self, node: Node, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        key = None if node.op == "call_module" else (node.target, value_key(args), value_key(kwargs))
+        found = self._cache.get(key) if key is not None else None
+        if found is not None and self.mode is not None:
+            with self._quiet():
+                return remade(found[0], self.mode), found[1]
+        value = self._run(node, args, kwargs)
+        tensor_meta = _extract_tensor_metadata(value) if self.tensor_meta and isinstance(value, Tensor) else None
+        recipe = recipe_of(value, (args, kwargs))
+        if key is not None and recipe is not None:
+            self._cache[key] = (recipe, tensor_meta)
+        return value, tensor_meta
+
+    def _run(self, node: Node, args: Any, kwargs: Any) -> Any:
+        function = self._callable(node, args)
+        assert self.mode is not None
+        try:
+            with self._quiet(), self.mode, torch.no_grad():
+                return function(*(args[1:] if node.op == "call_method" else args), **kwargs)
+        except Exception as error:
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise Impossible(f"`{node.name}` does not run on its inputs: {reason}") from error
+
+    def _callable(self, node: Node, args: Any) -> Callable[..., Any]:
+        if node.op == "call_method":
+            found: Any = getattr(args[0], str(node.target), None)
+        elif node.op == "call_module":
+            module = self.graph.owning_module
+            found = _Unchanged(module.get_submodule(str(node.target))) if module is not None else None
+        else:
+            found = node.target
+        if not callable(found):
+            raise Impossible(f"`{node.name}` calls nothing that can be run")
+        run: Callable[..., Any] = found
+        return run
+
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """No guard may be added to the shapes of the caller's graph."""
+        env = self.mode.shape_env if self.mode is not None else None
+        with nullcontext() if env is None else env.suppress_guards():
+            yield
+
+
+@frozen
+class _Unchanged:
+    """Calls a module and puts back the attributes that its ``forward`` assigned."""
+
+    module: nn.Module
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        saved = [(part, dict(vars(part)), dict(part._buffers)) for part in self.module.modules()]
+        try:
+            return self.module(*args, **kwargs)
+        finally:
+            for part, attributes, buffers in saved:
+                vars(part).clear()
+                vars(part).update(attributes)
+                part._buffers.clear()
+                part._buffers.update(buffers)
+
+
+def _mode_of(value: Any) -> FakeTensorMode | None:
+    if isinstance(value, FakeTensor):
+        return value.fake_mode
+    if isinstance(value, tuple | list):
+        return next((mode for mode in map(_mode_of, value) if mode is not None), None)
+    return None
+
+
+# ---------------------------------------------------------------- annotating
+def annotate(module: GraphModule, example_inputs: Any, journal: Journal | None = None) -> None:
+    """Fill ``meta["val"]`` of every node of a graph from inputs such as its model takes.
+
+    ``example_inputs``: a tuple of positional inputs, a mapping of keyword inputs, or the
+    pair of both. Nothing is computed with real numbers. A node whose value cannot be
+    found out stays without, and so do its users.
+    """
+    graph = module.graph
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    propagation = Propagation(graph, mode)
+    record = journal.set_meta if journal is not None else _set_meta
+    given = _given(graph, example_inputs)
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            if str(node.target) in given:
+                record(node, {"val": _faked(given[str(node.target)], mode)})
+        elif node.op != "output":
+            try:
+                record(node, propagation.entries(node))
+            except Impossible:
+                continue
+
+
+def _set_meta(node: Node, entries: Mapping[str, object]) -> None:
+    node.meta.update(entries)
+
+
+def _given(graph: Graph, example_inputs: Any) -> Mapping[str, Any]:
+    """The example input of each placeholder, by the placeholder's target."""
+    call = read_call(example_inputs)
+    names = [str(node.target) for node in graph.nodes if node.op == "placeholder"]
+    if getattr(graph._codegen, "pytree_info", None) is not None:  # the graph takes the leaves of its model's arguments
+        return dict(zip(names, pytree.tree_leaves((call.args, dict(call.kwargs))), strict=False))
+    defaults = {str(node.target): node.args[0] for node in graph.nodes if node.op == "placeholder" and node.args}
+    return {**defaults, **dict(zip(names, call.args, strict=False)), **call.kwargs}
+
+
+def _faked(value: Any, mode: FakeTensorMode) -> Any:
+    if isinstance(value, Tensor):
+        return mode.from_tensor(value, static_shapes=True)
+    if isinstance(value, tuple | list):
+        return type(value)(_faked(item, mode) for item in value)
+    return value

@@ -1,0 +1,211 @@
+"""Putting a replacement into the graph: build, check the interface, let users read it, erase what it replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attrs import frozen
+from torch.fx import Node
+
+from .agreement import disagreement, is_dense, same_strides
+from .candidates import Match, Mismatch
+from .effects import EffectIndex, lost_sharing_problem, new_sharing, sharing_problem
+from .emission import Emitter, Refusal
+from .expansion import expand
+from .journal import Journal, ProgramOwner
+from .metadata import MISSING, Propagation
+from .nodeview import Views, level_of
+from .observers import is_observer
+from .settling import settle
+
+UNCHECKED = "the graph has no shapes: the interface of replaced values was not checked; pass example_inputs="
+
+
+@frozen(eq=False)
+class Applied:
+    """A replacement that is in the graph.
+
+    ``replaced`` has the pairs of old and new value; ``erased`` the nodes that are gone;
+    ``notes`` what the caller should be told.
+    """
+
+    new_nodes: tuple[Node, ...]
+    replaced: tuple[tuple[Node, Node], ...]
+    erased: tuple[Node, ...]
+    notes: tuple[str, ...] = ()
+
+
+def apply(
+    match: Match, views: Views, journal: Journal, propagation: Propagation, effects: EffectIndex
+) -> Applied | Mismatch:
+    """Rewrite one match. A Mismatch, or any exception, leaves the graph as it was."""
+    mark = journal.mark()
+    users = tuple(match.root.users)
+    emitter = Emitter(match, views, journal, propagation, _level(match), match.root.next)
+    try:
+        outcome = _splice(emitter, effects)
+    except Refusal as refusal:
+        outcome = refusal.mismatch
+    except BaseException:
+        journal.undo_to(mark)
+        raise
+    if isinstance(outcome, Mismatch):
+        journal.undo_to(mark)
+    changed = (*match.nodes, *users, *emitter.made)
+    views.forget(changed)
+    effects.forget(changed)
+    return outcome
+
+
+def _level(match: Match) -> str:
+    return "aten" if any(level_of(node) == "aten" for node in match.nodes) else "torch"
+
+
+def _splice(emitter: Emitter, effects: EffectIndex) -> Applied | Mismatch:
+    match = emitter.match
+    assert match.rule.rewrite is not None, "a query has nothing to apply"
+    results = expand(match.rule.rewrite, emitter)
+    pairs = _pairs(match.root, results, emitter)
+    if isinstance(pairs, Mismatch):
+        return pairs
+    notes: list[str] = []
+    final: list[tuple[Node, Node]] = []
+    for old, new in pairs:
+        placed = _place(old, new, emitter, effects, notes)
+        if isinstance(placed, Mismatch):
+            return placed
+        final.append((old, placed))
+    erased = _erase(match, emitter.journal)
+    _keep_names(final, set(erased), emitter)
+    return Applied(tuple(emitter.made), tuple(final), tuple(erased), tuple(dict.fromkeys(notes)))
+
+
+# ------------------------------------------------------------------------ pairs
+def _pairs(root: Node, results: Sequence[Any], emitter: Emitter) -> list[tuple[Node, Node]] | Mismatch:
+    """Which value takes the place of which: the root's, or each item's where the root is a tuple."""
+    value = results[0] if len(results) == 1 else tuple(results)
+    if isinstance(value, tuple):
+        return _item_pairs(root, value)
+    if not isinstance(value, Node):
+        return Mismatch("interface", f"a value of the graph would become the {type(value).__name__} {value}", root)
+    if value is root:
+        return Mismatch("structure", "the replacement is what is there already", root)
+    return [(root, value)]
+
+
+def _item_pairs(root: Node, values: tuple[Any, ...]) -> list[tuple[Node, Node]] | Mismatch:
+    pairs = []
+    for user in root.users:
+        at = user.args[1] if _is_item(user, root) else None
+        if not isinstance(at, int) or not -len(values) <= at < len(values) or not isinstance(values[at], Node):
+            return Mismatch("interface", f"`{user.name}` reads the list `{root.name}` as a whole", user)
+        pairs.append((user, values[at]))
+    return pairs
+
+
+def _is_item(user: Node, root: Node) -> bool:
+    return getattr(user.target, "__name__", "") == "getitem" and len(user.args) == 2 and user.args[0] is root
+
+
+# ----------------------------------------------------------------------- placing
+def _place(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: list[str]) -> Node | Mismatch:
+    """Let the users of ``old`` read ``new``; the node they read in the end, which may be a contiguous copy of it."""
+    journal, propagation = emitter.journal, emitter.propagation
+    changes = emitter.match.rule.changes
+    problem = _effect_problem(old, new, emitter, effects)
+    if problem is not None:
+        return problem
+    before, after = propagation.fact(old), propagation.fact(new)
+    if before is MISSING or after is MISSING:
+        notes.append(UNCHECKED)
+        _redirect(old, new, emitter)
+        return new
+    difference = disagreement(before, after, changes)
+    if difference is not None:
+        return Mismatch("interface", difference, old)
+    if disagreement(before, after) is None:
+        if effects.bases([new]) <= set(emitter.made) and old not in emitter.match.kept:
+            # The old fake tensor: views of it downstream share its storage.
+            journal.set_meta(new, {propagation.entry: before})
+        _redirect(old, new, emitter)
+        return new
+    return _place_changed(old, new, emitter, effects, notes)
+
+
+def _place_changed(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: list[str]) -> Node | Mismatch:
+    """As `_place`, where facts change as the rule allows: what follows must still run and agree at the end."""
+    journal, propagation = emitter.journal, emitter.propagation
+    before, after = propagation.fact(old), propagation.fact(new)
+    mark = journal.mark()
+    _redirect(old, new, emitter)
+    failure = settle(new, journal, propagation, effects, emitter.match.rule.changes)
+    if failure is None:
+        return new
+    only_strides = disagreement(before, after, ("strides",)) is None
+    if not only_strides or not is_dense(before):
+        return Mismatch("interface", f"the change of facts goes too far: {failure}", old)
+    journal.undo_to(mark)
+    dense = emitter.op("contiguous", new)
+    if not same_strides(before, propagation.fact(dense)):
+        return Mismatch("interface", f"the strides cannot be restored: {failure}", old)
+    _redirect(old, dense, emitter)
+    notes.append(f"inserted a contiguous copy, since {failure}")
+    return dense
+
+
+def _redirect(old: Node, new: Node, emitter: Emitter) -> None:
+    # New nodes that read a kept value go on reading it.
+    emitter.journal.replace_uses(old, new, except_for=set(emitter.made))
+
+
+def _effect_problem(old: Node, new: Node, emitter: Emitter, effects: EffectIndex) -> Mismatch | None:
+    for node in emitter.made:
+        effect = effects.effect(node)
+        if effect.kind in ("mutates", "opaque"):
+            return Mismatch("effect", f"the replacement may not have effects: {effect.reason}", old)
+    shared = new_sharing(old, new, emitter.made, effects)
+    problem = sharing_problem(old, shared, effects, declared="aliasing" in emitter.match.rule.changes)
+    return problem or lost_sharing_problem(old, new, effects)
+
+
+# ----------------------------------------------------------------------- erasing
+def _erase(match: Match, journal: Journal) -> list[Node]:
+    """Erase the matched nodes that nothing reads any more, users first, with the observers of their values."""
+    kept = set(match.kept)
+    erased: list[Node] = []
+    for node in sorted(match.nodes, reverse=True):
+        if node in kept:
+            continue
+        watching = _watching(node)
+        if watching is not None:
+            gone = [*sorted(watching, reverse=True), node]
+            journal.erase(gone)
+            erased += gone
+    return erased
+
+
+def _watching(node: Node) -> set[Node] | None:
+    """All nodes that hang on a value, if they are observers and nothing else; None if the value is needed."""
+    found: set[Node] = set()
+    pending = list(node.users)
+    while pending:
+        user = pending.pop()
+        if not is_observer(user):
+            return None
+        if user not in found:
+            found.add(user)
+            pending.extend(user.users)
+    return found
+
+
+def _keep_names(pairs: Iterable[tuple[Node, Node]], erased: set[Node], emitter: Emitter) -> None:
+    """A value that a program returns keeps its name: the signature knows it by that."""
+    if not isinstance(emitter.journal.owner, ProgramOwner):
+        return
+    returned = set(emitter.journal.graph.output_node().all_input_nodes)
+    made = set(emitter.made)
+    for old, new in pairs:
+        if new in returned and old in erased and new in made:
+            emitter.journal.take_name(new, old)
+            made.discard(new)
