@@ -213,7 +213,7 @@ def _unlisted_effect(node: Node) -> Effect:
     if isinstance(target, OpOverloadPacket):
         found = overloads_of(target)
     elif isinstance(target, str) or module.partition(".")[0] == "torch":
-        found = _overloads(name)
+        found = _overloads(name.removeprefix("__").removesuffix("__"))
     else:
         found = []
     if not found or any(_memory_of(op).writes for op in found):

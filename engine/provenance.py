@@ -90,6 +90,7 @@ def _names_in(value: object) -> Iterator[str]:
     elif isinstance(value, tuple):
         for item in value:
             yield from _names_in(item)
-    elif isinstance(value, attrs.AttrsInstance) and not isinstance(value, Span):
-        for field in attrs.fields_dict(type(value)):
+    kind: Any = type(value)
+    if attrs.has(kind) and kind is not Span:
+        for field in attrs.fields_dict(kind):
             yield from _names_in(getattr(value, field))

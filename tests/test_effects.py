@@ -1,0 +1,294 @@
+"""Writes, randomness and shared memory: what a node does, and which rewrites that forbids."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from sites import Site, node_of, rule_of, site_of
+from torch import Tensor, nn
+from torch.fx import Graph, GraphModule, symbolic_trace
+
+from fxrules.engine.candidates import Match, Mismatch
+from fxrules.engine.effects import legal
+from fxrules.engine.surgery import Applied
+
+aten = torch.ops.aten
+
+
+def one_node(op: str, target: Any, args: int = 1, *rest: Any, modules: dict[str, nn.Module] | None = None, **kw: Any) -> Site:
+    graph = Graph()
+    inputs = [graph.placeholder(name) for name in "xyz"[:args]]
+    node = graph.create_node(op, target, (*inputs, *rest), kw, name="node")
+    graph.output(node)
+    return site_of(GraphModule(nn.ModuleDict(modules or {}), graph))
+
+
+FUNCTIONS: list[tuple[str, Any, tuple[Any, ...], dict[str, Any], str, str, str]] = [
+    # name, target, (inputs, *rest), keywords, kind, writes, aliases
+    ("add", aten.add.Tensor, (2,), {}, "pure", "", ""),
+    ("add_", aten.add_.Tensor, (2,), {}, "mutates", "x", "x"),
+    ("add.out", aten.add.out, (2,), {"out": "z"}, "mutates", "z", "z"),
+    ("view", aten.view.default, (1, [2]), {}, "pure", "", "x"),
+    ("reshape", aten.reshape.default, (1, [2]), {}, "pure", "", "x"),
+    ("clone", aten.clone.default, (1,), {}, "pure", "", ""),
+    ("to", aten.to.dtype, (1, torch.float32), {}, "pure", "", "x"),
+    ("type_as", aten.type_as.default, (2,), {}, "pure", "", "x y"),
+    ("einsum", aten.einsum.default, (0, "ij->ji"), {}, "pure", "", ""),
+    ("bernoulli", aten.bernoulli.default, (1,), {}, "random", "", ""),
+    ("dropout eval", aten.dropout.default, (1, 0.5, False), {}, "pure", "", "x"),
+    ("dropout train", aten.dropout.default, (1, 0.5, True), {}, "random", "", "x"),
+    ("sdpa", aten.scaled_dot_product_attention.default, (3,), {}, "pure", "", ""),
+    ("sdpa dropout", aten.scaled_dot_product_attention.default, (3, None, 0.1), {}, "random", "", ""),
+    ("torch.add", torch.add, (2,), {}, "pure", "", ""),
+    ("torch.add out", torch.add, (2,), {"out": "z"}, "mutates", "z", "z"),
+    ("operator.add", operator.add, (2,), {}, "pure", "", ""),
+    ("operator.iadd", operator.iadd, (2,), {}, "mutates", "x", "x"),
+    ("operator.setitem", operator.setitem, (1, 0, 1), {}, "mutates", "x", "x"),
+    ("operator.invert", operator.invert, (1,), {}, "pure", "", ""),
+    ("operator.index", operator.index, (1,), {}, "pure", "", ""),
+    ("getitem", operator.getitem, (1, 0), {}, "pure", "", "x"),
+    ("getattr mT", getattr, (1, "mT"), {}, "pure", "", "x"),
+    ("relu", F.relu, (1,), {"inplace": False}, "pure", "", ""),
+    ("relu inplace", F.relu, (1,), {"inplace": True}, "mutates", "x", "x"),
+    ("relu inplace by place", F.relu, (1, True), {}, "mutates", "x", "x"),
+    ("torch.relu_", torch.relu_, (1,), {}, "mutates", "x", "x"),
+    ("F.dropout", F.dropout, (1, 0.5, False), {}, "pure", "", "x"),
+    ("F.dropout train", F.dropout, (1, 0.5, True), {}, "random", "", "x"),
+    ("torch.rand_like", torch.rand_like, (1,), {}, "random", "", ""),
+    ("F.batch_norm", F.batch_norm, (3,), {}, "pure", "", ""),
+    ("F.batch_norm train", F.batch_norm, (3, None, None, True), {}, "mutates", "y z", ""),
+    ("aten.batch_norm train", aten.batch_norm.default, (1, None, None, None, None, True, 0.1, 1e-5, False), {}, "pure", "", ""),
+    ("manual_seed", torch.manual_seed, (0, 3), {}, "opaque", "", ""),
+    ("unknown", one_node, (1,), {}, "opaque", "x", "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("target", "args", "kw", "kind", "writes", "aliases"), [case[1:] for case in FUNCTIONS], ids=[case[0] for case in FUNCTIONS])  # fmt: skip
+def test_effects_of_functions(
+    target: Any, args: tuple[Any, ...], kw: dict[str, Any], kind: str, writes: str, aliases: str
+) -> None:
+    graph = Graph()
+    inputs = [graph.placeholder(name) for name in "xyz"]
+    keywords = {name: inputs[2] if value == "z" else value for name, value in kw.items()}
+    node = graph.call_function(target, (*inputs[: args[0]], *args[1:]), keywords)
+    graph.output(node)
+    effect = site_of(GraphModule(nn.Module(), graph)).effects.effect(node)
+    assert effect.kind == kind
+    assert [str(place) for place in effect.writes] == writes.split()
+    assert [str(source) for source in effect.aliases] == aliases.split()
+
+
+METHODS = [
+    ("add", "pure", ""), ("add_", "mutates", "x"), ("view", "pure", "x"), ("contiguous", "pure", "x"), ("relu", "pure", ""),
+    ("__setitem__", "mutates", "x"), ("__iadd__", "mutates", "x"), ("__add__", "pure", ""), ("size", "pure", ""),
+    ("bernoulli", "random", ""), ("uniform_", "mutates", "x"), ("frobnicate", "opaque", "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "kind", "aliases"), METHODS)
+def test_effects_of_methods(method: str, kind: str, aliases: str) -> None:
+    site = one_node("call_method", method, 2 if "add" in method else 1)
+    effect = site.effects.effect(node_of(site.graph, "node"))
+    assert (effect.kind, [str(source) for source in effect.aliases]) == (kind, aliases.split())
+
+
+class Own(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.add_(1)
+
+
+def _hooked() -> nn.Module:
+    module = nn.ReLU()
+    module.register_forward_hook(lambda module, args, output: output.add_(1))
+    return module
+
+
+MODULES = [
+    ("linear", nn.Linear(2, 2), "pure", "", ""),
+    ("relu inplace", nn.ReLU(inplace=True), "mutates", "x", "x"),
+    ("dropout", nn.Dropout(), "random", "", "x"),
+    ("dropout eval", nn.Dropout().eval(), "pure", "", "x"),
+    ("batch norm", nn.BatchNorm1d(2), "mutates", "part.", ""),
+    ("batch norm eval", nn.BatchNorm1d(2).eval(), "pure", "", ""),
+    ("identity", nn.Identity(), "pure", "", "x"),
+    ("lstm eval", nn.LSTM(2, 2).eval(), "pure", "", "x"),
+    ("own", Own(), "opaque", "x", "x"),
+    ("hooked", _hooked(), "opaque", "x", "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("module", "kind", "writes", "aliases"), [case[1:] for case in MODULES], ids=[case[0] for case in MODULES])  # fmt: skip
+def test_effects_of_modules(module: nn.Module, kind: str, writes: str, aliases: str) -> None:
+    site = one_node("call_module", "part", modules={"part": module})
+    effect = site.effects.effect(node_of(site.graph, "node"))
+    assert effect.kind == kind
+    assert [str(place) for place in effect.writes] == writes.split()
+    assert [str(source) for source in effect.aliases] == aliases.split()
+
+
+# ------------------------------------------------------------------------- laws
+RELU_NEG = rule_of("rule r(x: Tensor) { match neg(relu(x)) rewrite tanh(x) numerics differs \"test\" }")
+X = (torch.randn(2, 3),)
+
+
+def _match(build: Any, rule: Any = RELU_NEG) -> Match | Mismatch | None:
+    graph = Graph()
+    graph.output(build(graph, graph.placeholder("x")))
+    site = site_of(GraphModule(nn.Module(), graph), X)
+    found = site.match(rule)
+    return legal(found, site.effects) if isinstance(found, Match) else found
+
+
+def _between(write: Any) -> Any:
+    def build(graph: Graph, x: Any) -> Any:
+        other = graph.call_function(torch.exp, (x,))
+        relu = graph.call_function(torch.relu, (x,))
+        write(graph, x, other)
+        return graph.call_function(torch.neg, (relu,))
+
+    return build
+
+
+def test_a_match_may_not_straddle_a_write_to_what_it_reads() -> None:
+    found = _match(_between(lambda graph, x, other: graph.create_node("call_method", "add_", (x, 1), name="write")))
+    assert isinstance(found, Mismatch) and found.kind == "effect"
+    assert found.reason == "`write` writes to `x`, which the match reads before"
+    assert str(found.node) == "write"
+
+
+def test_nor_a_write_through_a_view() -> None:
+    def write(graph: Graph, x: Any, other: Any) -> None:
+        view = graph.call_method("view", (x, -1))
+        graph.call_function(operator.setitem, (view, 0, 1.0))
+
+    found = _match(_between(write))
+    assert isinstance(found, Mismatch) and "`setitem` writes to `view`" in found.reason
+
+
+def test_a_write_elsewhere_is_no_barrier() -> None:
+    assert _match(_between(lambda graph, x, other: graph.call_method("add_", (other, 1)))) is None
+
+
+def test_an_unknown_call_in_the_midst_is_a_barrier() -> None:
+    found = _match(_between(lambda graph, x, other: graph.call_function(one_node, (other,))))
+    assert isinstance(found, Mismatch) and "which is not known to be pure, in the midst of the match" in found.reason
+
+
+def test_writes_before_and_after_the_match_do_not_matter() -> None:
+    def build(graph: Graph, x: Any) -> Any:
+        graph.call_method("add_", (x, 1))
+        root = graph.call_function(torch.neg, (graph.call_function(torch.relu, (x,)),))
+        graph.call_method("add_", (x, 1))
+        return root
+
+    assert _match(build) is None
+
+
+def test_random_nodes_are_not_replaced() -> None:
+    rule = rule_of("rule r(x: Tensor) { match aten.bernoulli.default(x) rewrite relu(x) numerics differs \"test\" }")
+    found = _match(lambda graph, x: graph.call_function(aten.bernoulli.default, (x,)), rule)
+    assert isinstance(found, Mismatch) and found.reason == "`bernoulli_default` draws random numbers; it cannot be replaced"
+
+
+ADD_ZERO = rule_of("rule add_zero(x: Tensor) { match x + 0 rewrite x changes aliasing, strides }")
+
+
+def _add_zero(function: Any, rule: Any = ADD_ZERO, inputs: tuple[Tensor, ...] = X) -> tuple[Applied | Mismatch | None, Site]:
+    site = site_of(symbolic_trace(function), inputs)
+    return site.rewrite(rule), site
+
+
+def test_sharing_inside_the_graph_needs_changes_aliasing() -> None:
+    silent = rule_of("rule add_zero(x: Tensor) { match x + 0 rewrite x changes strides }")
+    found, _ = _add_zero(lambda x: torch.relu(x + 0), silent)
+    assert isinstance(found, Mismatch)
+    assert found.reason == "the new value may share memory with `x`; the rule does not say `changes aliasing`"
+    found, site = _add_zero(lambda x: torch.relu(x + 0))
+    assert isinstance(found, Applied)
+    assert node_of(site.graph, "relu").args == (node_of(site.graph, "x"),)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x + 0, lambda x: (x + 0).view(-1), lambda x: (x + 0).view(-1)[2:], lambda x: (x + 0, torch.relu(x))],
+    ids=["itself", "a view", "a view of a view", "among others"],
+)
+def test_an_output_may_not_share_memory_with_an_input(function: Any) -> None:
+    found, _ = _add_zero(function)
+    assert isinstance(found, Mismatch) and found.kind == "interface"
+    assert found.reason.endswith("would share memory with input `x`")
+
+
+def test_an_output_may_not_share_memory_with_another_output() -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = torch.relu(x)
+        return y, y + 0
+
+    found, _ = _add_zero(function)
+    assert isinstance(found, Mismatch) and found.reason == "output `add` would share memory with output `relu`"
+
+
+def test_an_output_may_be_the_inner_value_alone() -> None:
+    found, site = _add_zero(lambda x: torch.relu(x) + 0)
+    assert isinstance(found, Applied)
+    assert site.graph.output_node().args == (node_of(site.graph, "relu"),)
+
+
+def test_a_parameter_may_not_leave_by_an_output() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x, self.weight + 0
+
+    found = site_of(symbolic_trace(Model()), X).rewrite(ADD_ZERO)
+    assert isinstance(found, Mismatch) and found.reason == "output `add` would share memory with input `weight`"
+
+
+def test_a_copy_that_is_written_to_stays() -> None:
+    def function(x: Tensor) -> Tensor:
+        y = torch.relu(x)
+        z = y + 0
+        z.add_(1)
+        return torch.neg(z) + y
+
+    found, _ = _add_zero(function)
+    assert isinstance(found, Mismatch) and found.kind == "effect" and "`add_` writes to `add`" in found.reason
+
+
+def test_a_copy_whose_source_is_written_to_later_stays() -> None:
+    def function(x: Tensor) -> Tensor:
+        z = torch.exp(x + 0)
+        y = x + 0
+        x.mul_(2)
+        return y * z
+
+    found, site = _add_zero(function)
+    assert isinstance(found, Mismatch) and "`mul_` writes to `x`" in found.reason
+
+
+def test_what_shared_memory_before_may_go_on_sharing_it() -> None:
+    rule = rule_of("rule r(x: Tensor) { match view(view(x, _), [1, 3]) rewrite view(x, [1, 3]) }")
+    eval_dropout = rule_of("rule r(x: Tensor) { match dropout(x, p=_, training=False) rewrite x }")
+    found, _ = _add_zero(lambda x: x.view(3).view(1, 3), rule, (torch.randn(1, 3),))
+    assert isinstance(found, Applied)
+    found, _ = _add_zero(lambda x: F.dropout(x, 0.5, training=False), eval_dropout)
+    assert isinstance(found, Applied)
+
+
+def test_a_view_that_is_written_through_stays_a_view() -> None:
+    rule = rule_of("rule r(x: Tensor) { match view(view(x, _), [1, 3]) rewrite clone(x) }")
+
+    def function(x: Tensor) -> Tensor:
+        y = torch.relu(x)
+        y.view(3).view(1, 3).add_(1)
+        return y
+
+    found, _ = _add_zero(function, rule, (torch.randn(1, 3),))
+    assert isinstance(found, Mismatch) and "would not share memory as the old one does" in found.reason
