@@ -10,7 +10,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
+import torch
 from attrs import define, field
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node
 
 from .candidates import Match, Mismatch
@@ -62,18 +64,31 @@ class EffectIndex:
             for one in (node, *node.users):
                 self._effects.pop(one, None)
 
-    def bases(self, nodes: Iterable[Node]) -> frozenset[Place]:
-        """Where the memory of values may come from: the nodes that made it, attributes by their path."""
+    def bases(self, nodes: Iterable[Node], *, surely: bool = False) -> frozenset[Place]:
+        """Where the memory of values may come from: the nodes that made it, attributes by their path.
+
+        ``surely``: follow only what is known to share memory, not what may be a copy.
+        """
         found: set[Place] = set()
         pending, seen = list(nodes), set(nodes)
         while pending:
             node = pending.pop()
-            sources = self.effect(node).aliases
+            sources = [source for source in self.effect(node).aliases if self._shares(node, source, surely)]
             if not sources:
                 found.add(str(node.target) if node.op == "get_attr" else node)
             pending.extend(source for source in sources if source not in seen)
             seen.update(sources)
         return frozenset(found)
+
+    def _shares(self, node: Node, source: Node, surely: bool) -> bool:
+        """Whether a value may (or surely does) share memory with an argument that it may alias.
+
+        Fake tensors know it: a view shares the storage of what it looks at.
+        """
+        mine, other = _storages(self.views.fact(node)), _storages(self.views.fact(source))
+        if mine and other:
+            return not mine.isdisjoint(other)
+        return not (surely and self.effect(node).copies)
 
     def sharing(self, places: Iterable[Place]) -> set[Node]:
         """The nodes whose value may share memory with any of these places."""
@@ -87,10 +102,20 @@ class EffectIndex:
         while pending:
             node = pending.pop()
             for user in node.users:
-                if user not in seen and node in self.effect(user).aliases:
+                if user not in seen and node in self.effect(user).aliases and self._shares(user, node, False):
                     seen.add(user)
                     pending.append(user)
         return seen
+
+
+def _storages(fact: object) -> set[int]:
+    """The storages of a fake tensor, or of a list of them; empty where that is not known."""
+    if isinstance(fact, FakeTensor):
+        return {fact.untyped_storage()._cdata} if fact.layout is torch.strided else set()
+    if isinstance(fact, tuple | list):
+        each = [_storages(item) for item in fact]
+        return set().union(*each) if all(each) else set()
+    return set()
 
 
 def legal(match: Match, index: EffectIndex) -> Mismatch | None:
@@ -146,7 +171,7 @@ def _below(path: str, prefix: str) -> bool:
 
 def new_sharing(old: Node, new: Node, made: Iterable[Node], index: EffectIndex) -> frozenset[Place]:
     """The places that ``new`` may share memory with and ``old`` did not; ``made`` are the new nodes."""
-    return index.bases([new]) - index.bases([old]) - frozenset(made)
+    return index.bases([new]) - index.bases([old], surely=True) - frozenset(made)
 
 
 def sharing_problem(old: Node, shared: frozenset[Place], index: EffectIndex, *, declared: bool) -> Mismatch | None:
@@ -182,7 +207,7 @@ def lost_sharing_problem(old: Node, new: Node, index: EffectIndex) -> Mismatch |
     """Why ``new`` may not stop sharing memory as ``old`` does: something writes to it later. None if nothing does."""
     if not index.after(old):
         return None
-    lost = index.bases([old]) - index.bases([new]) - {old}
+    lost = index.bases([old]) - index.bases([new], surely=True) - {old}
     return _write_problem(old, index.sharing([old]) | index.sharing(lost), index) if lost else None
 
 

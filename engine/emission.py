@@ -104,7 +104,8 @@ class Emitter:
 
     def create(self, op: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Node:
         """A new node, whatever it calls."""
-        node = self.journal.create(op, target, args, kwargs, before=self.before)
+        name = target._schema.name.partition("::")[2] if isinstance(target, torch._ops.OpOverload) else None
+        node = self.journal.create(op, target, args, kwargs, before=self.before, name=name)
         self._describe(node)
         return node
 

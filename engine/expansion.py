@@ -99,7 +99,7 @@ class _Code:
         return found
 
     def operation(self, family: str, op: str, *operands: Any) -> Any:
-        if any(isinstance(one, (Node, ModuleAttr, *SYMBOLIC)) for one in operands):
+        if any(isinstance(one, Node | ModuleAttr | SYMBOLIC) for one in operands):
             return self.emitter.op(family, *operands)
         try:
             return operators.unary(op, *operands) if len(operands) == 1 else operators.binary(op, *operands)

@@ -27,12 +27,17 @@ Place: TypeAlias = Node | str
 
 @frozen
 class Effect:
-    """The effect of a node. ``aliases``: the arguments that its result may share memory with."""
+    """The effect of a node.
+
+    ``aliases``: the arguments that its result may share memory with; ``copies``: it may
+    as well be a copy, as of ``reshape``, ``contiguous`` and ``to``.
+    """
 
     kind: Kind
     writes: tuple[Place, ...] = ()
     aliases: tuple[Node, ...] = ()
     reason: str = ""
+    copies: bool = False
 
 
 _PURE = Effect("pure")
@@ -49,6 +54,9 @@ _MAY_RETURN_ARGUMENT = _words("""
     resolve_conj resolve_neg identity reshape_as view_as expand_as pad getitem getattr mT mH T H real imag data type
     float double half bfloat16 int long short bool char byte cpu cuda to contiguous requires_grad_
 """)
+_MAY_COPY = _MAY_RETURN_ARGUMENT - _words("getitem getattr mT mH T H imag data view_as expand_as") | _words(
+    "reshape flatten ravel contiguous unflatten"
+)
 _STATE = _words("""
     manual_seed seed set_rng_state set_grad_enabled _set_grad_enabled _enter_autocast _exit_autocast
     set_default_dtype set_default_device use_deterministic_algorithms
@@ -122,7 +130,7 @@ def _overload_effect(node: Node, op: OpOverload, views: Views) -> Effect:
     view = views.own(node) if memory.random else None
     if memory.random and (view is None or view.effect != "pure"):
         return Effect("random", (), aliases, f"`{node.name}` draws random numbers")
-    return Effect("pure", (), aliases)
+    return Effect("pure", (), aliases, copies=name in _MAY_COPY)
 
 
 def _bound(op: OpOverload, node: Node) -> Mapping[str, Any]:
@@ -136,7 +144,7 @@ def _family_effect(node: Node, view: View) -> Effect:
     aliases = inputs if _may_alias(view.family.name) else ()
     match view.effect:
         case "pure":
-            return Effect("pure", (), aliases)
+            return Effect("pure", (), aliases, copies=view.family.name in _MAY_COPY)
         case "random":
             return Effect("random", (), aliases, f"`{node.name}` draws random numbers")
     if view.family.name in _STATISTICS:
@@ -221,7 +229,7 @@ def _unlisted_effect(node: Node) -> Effect:
     aliases = inputs if any(_memory_of(op).aliases for op in found) else ()
     if any(_memory_of(op).random for op in found):
         return Effect("random", (), aliases, f"`{node.name}` draws random numbers")
-    return Effect("pure", (), aliases)
+    return Effect("pure", (), aliases, copies=name in _MAY_COPY)
 
 
 # --------------------------------------------------------------------- modules

@@ -1,9 +1,10 @@
-"""When strides (or other facts) of a value change: bring the metadata behind it up to date, as far as it differs."""
+"""When facts of a value change: bring the metadata behind it up to date, as far as it differs."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from heapq import heappop, heappush
+from typing import Any
 
 from torch.fx import Node
 
@@ -15,45 +16,75 @@ from .observers import is_observer
 
 
 def settle(
-    new: Node, journal: Journal, propagation: Propagation, effects: EffectIndex, changes: Collection[str]
+    new: Node,
+    old_fact: Any,
+    journal: Journal,
+    propagation: Propagation,
+    effects: EffectIndex,
+    changes: Collection[str],
 ) -> str | None:
     """Recompute what the users of ``new`` give, in graph order, until they agree with what they gave before.
 
-    Returns why that does not work out, or None: an op fails on the new value, an effect
-    or the graph's output sees the change, or facts differ that ``changes`` does not name.
+    ``old_fact`` is what they read before. Returns why that does not work out, or None: an
+    op fails on the new value, something with effects sees the change, the strides of an
+    output would change, or facts differ that ``changes`` does not name.
     """
+    before: dict[Node, Any] = {new: old_fact}
     pending: list[Node] = []
-    seen: set[Node] = set()
-
-    def push(node: Node) -> None:
-        for user in node.users:
-            if user not in seen:
-                seen.add(user)
-                heappush(pending, user)
-
-    push(new)
+    _push(pending, new)
     while pending:
         node = heappop(pending)
+        while pending and pending[0] is node:
+            heappop(pending)
         if node.op == "output":
-            if "shape" in changes or "dtype" in changes or "device" in changes:
-                continue
-            return "its strides would reach an output of the graph"
-        if effects.effect(node).kind in ("mutates", "opaque"):
-            return f"`{node.name}` would see it"
-        before = propagation.fact(node)
-        try:
-            entries = propagation.entries(node)
-        except Impossible as impossible:
-            return str(impossible)
-        if is_observer(node):
-            continue
-        after = entries.get(propagation.entry, MISSING)
-        if before is MISSING or after is MISSING:
-            return f"nothing is known of `{node.name}`"
-        difference = disagreement(before, after, changes)
-        if difference is not None:
-            return f"{difference} at `{node.name}`"
-        if disagreement(before, after) is not None:
-            journal.set_meta(node, entries)
-            push(node)
+            problem = _output_problem(node, before, propagation)
+        elif effects.effect(node).kind in ("mutates", "opaque"):
+            problem = f"`{node.name}` would see it"
+        else:
+            problem = _renew(node, before, pending, journal, propagation, effects, changes)
+        if problem is not None:
+            return problem
     return None
+
+
+def _renew(
+    node: Node,
+    before: dict[Node, Any],
+    pending: list[Node],
+    journal: Journal,
+    propagation: Propagation,
+    effects: EffectIndex,
+    changes: Collection[str],
+) -> str | None:
+    """Bring one node's metadata up to date; push its users if it is another one now."""
+    old = propagation.fact(node)
+    try:
+        entries = propagation.entries(node)
+    except Impossible as impossible:
+        return str(impossible)
+    if is_observer(node):
+        return None
+    new = entries.get(propagation.entry, MISSING)
+    if old is MISSING or new is MISSING:
+        return f"nothing is known of `{node.name}`"
+    difference = disagreement(old, new, changes)
+    if difference is not None:
+        return f"{difference} at `{node.name}`"
+    # A view has another fake memory now, even if it looks the same.
+    if effects.effect(node).aliases or disagreement(old, new) is not None:
+        before[node] = old
+        journal.set_meta(node, entries)
+        _push(pending, node)
+    return None
+
+
+def _output_problem(output: Node, before: dict[Node, Any], propagation: Propagation) -> str | None:
+    for node in output.all_input_nodes:
+        if node in before and disagreement(before[node], propagation.fact(node), ("shape", "dtype", "device")) is not None:
+            return "an output of the graph would get other strides"
+    return None
+
+
+def _push(pending: list[Node], node: Node) -> None:
+    for user in node.users:
+        heappush(pending, user)

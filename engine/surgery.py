@@ -76,7 +76,7 @@ def _splice(emitter: Emitter, effects: EffectIndex) -> Applied | Mismatch:
         if isinstance(placed, Mismatch):
             return placed
         final.append((old, placed))
-    erased = _erase(match, emitter.journal)
+    erased = _erase([*match.nodes, *(old for old, _ in final)], set(match.kept), emitter.journal)
     _keep_names(final, set(erased), emitter)
     return Applied(tuple(emitter.made), tuple(final), tuple(erased), tuple(dict.fromkeys(notes)))
 
@@ -139,7 +139,7 @@ def _place_changed(old: Node, new: Node, emitter: Emitter, effects: EffectIndex,
     before, after = propagation.fact(old), propagation.fact(new)
     mark = journal.mark()
     _redirect(old, new, emitter)
-    failure = settle(new, journal, propagation, effects, emitter.match.rule.changes)
+    failure = settle(new, before, journal, propagation, effects, emitter.match.rule.changes)
     if failure is None:
         return new
     only_strides = disagreement(before, after, ("strides",)) is None
@@ -170,13 +170,10 @@ def _effect_problem(old: Node, new: Node, emitter: Emitter, effects: EffectIndex
 
 
 # ----------------------------------------------------------------------- erasing
-def _erase(match: Match, journal: Journal) -> list[Node]:
-    """Erase the matched nodes that nothing reads any more, users first, with the observers of their values."""
-    kept = set(match.kept)
+def _erase(nodes: Iterable[Node], kept: set[Node], journal: Journal) -> list[Node]:
+    """Erase the nodes that nothing reads any more, users first, with the observers of their values."""
     erased: list[Node] = []
-    for node in sorted(match.nodes, reverse=True):
-        if node in kept:
-            continue
+    for node in sorted(set(nodes) - kept, reverse=True):
         watching = _watching(node)
         if watching is not None:
             gone = [*sorted(watching, reverse=True), node]
