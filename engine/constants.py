@@ -17,8 +17,9 @@ DTYPES: Mapping[str, torch.dtype] = {
     "c32": torch.complex32, "c64": torch.complex64, "c128": torch.complex128,
     "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2,
 }  # fmt: skip
+_NUMBERS: Mapping[str, float] = {"inf": math.inf, "nan": math.nan, "pi": math.pi}
 _NAMED: Mapping[str, object] = {
-    "True": True, "False": False, "None": None, "inf": math.inf, "nan": math.nan, "pi": math.pi,
+    "True": True, "False": False, "None": None, **_NUMBERS,
     "strided": torch.strided, "contiguous_format": torch.contiguous_format,
     "channels_last": torch.channels_last, "preserve_format": torch.preserve_format, **DTYPES,
 }  # fmt: skip
@@ -52,21 +53,21 @@ def fold(expr: ast.Expr, known: Mapping[str, int | float]) -> int | float | None
     match expr:
         case ast.Number(value):
             return value
-        case ast.Name("pi" | "inf" | "nan" as name) if name not in known:
-            return getattr(math, name)
+        case ast.Name(id) if id in _NUMBERS and id not in known:
+            return _NUMBERS[id]
         case ast.Name(id):
             return known.get(id)
         case ast.Unary("-", operand):
-            value = fold(operand, known)
-            return None if value is None else -value
+            inner = fold(operand, known)
+            return None if inner is None else -inner
         case ast.Binary(op, left, right) if op in _ARITHMETIC:
             first, second = fold(left, known), fold(right, known)
             return None if first is None or second is None else _apply(op, first, second)
         case ast.Call(ast.Name(id), (argument,)) if id in _FUNCTIONS and not isinstance(
             argument, ast.Keyword | ast.Star | ast.StarStar | ast.Dots
         ):
-            value = fold(argument, known)
-            return None if value is None else _FUNCTIONS[id](value)
+            given = fold(argument, known)
+            return None if given is None else _FUNCTIONS[id](given)
     return None
 
 

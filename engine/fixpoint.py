@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import groupby
 from time import perf_counter
 
-import torch
 from attrs import define, field, frozen
 from torch.fx import Graph, Node
+from torch.utils._pytree import tree_map_only
 
 from ..dsl.source import FxrulesError, Problem
 from .candidates import Candidate, Match, Mismatch
@@ -65,6 +65,11 @@ class Workspace:
     def graph(self) -> Graph:
         return self.views.graph
 
+    @property
+    def tools(self) -> tuple[Views, Journal, Propagation, EffectIndex]:
+        """What surgery works with."""
+        return self.views, self.journal, self.propagation, self.effects
+
 
 @define(eq=False)
 class _Run:
@@ -74,20 +79,16 @@ class _Run:
     policy: Policy
     limits: Limits
     tallies: dict[str, Tally]
+    dry: bool = False
     fired: int = 0
     history: list[tuple[str, str]] = field(factory=list)
     lint_seconds: float = 0.0
 
     @property
     def exhausted(self) -> bool:
+        if self.dry and self.fired:
+            return True
         return self.limits.firings is not None and self.fired >= self.limits.firings
-
-
-def first_match(work: Workspace, rules: Iterable[Rule], policy: Policy) -> Match | None:
-    """The first match that the guards and effects allow; looks without touching the graph."""
-    for match in matches(work, rules, policy):
-        return match
-    return None
 
 
 def matches(work: Workspace, rules: Iterable[Rule], policy: Policy) -> Iterable[Match]:
@@ -106,8 +107,8 @@ def _accepted(compiled: CompiledRule, node: Node, work: Workspace, policy: Polic
     found: list[Match] = []
 
     def take(candidate: Candidate) -> bool:
-        outcome = accept(compiled.rule, candidate, work.views, freeze=policy.freeze)
-        if isinstance(outcome, Match) and legal(outcome, work.effects) is None:
+        outcome = _allowed(compiled.rule, candidate, work, policy)
+        if isinstance(outcome, Match):
             found.append(outcome)
         return bool(found)
 
@@ -122,9 +123,29 @@ def run(work: Workspace, rules: Iterable[Rule], policy: Policy, limits: Limits) 
     the caller undoes the journal then.
     """
     start, before = perf_counter(), len(work.graph.nodes)
+    state, classes = _prepared(work, rules, policy, limits)
+    rounds = _rounds(state, classes, before)
+    seconds = {"match": perf_counter() - start - state.lint_seconds, "lint": state.lint_seconds}
+    return _report(state, before, rounds, seconds)
+
+
+def search(work: Workspace, rules: Iterable[Rule], policy: Policy, limits: Limits) -> Report | None:
+    """Look, without touching the graph, whether anything may fire: None then, else the final report."""
+    start = perf_counter()
+    state, classes = _prepared(work, rules, policy, limits, dry=True)
+    for group in classes:
+        _sweep(state, _Dispatch.of(group))
+        if state.fired:
+            return None
+    return _report(state, len(work.graph.nodes), 1, {"match": perf_counter() - start})
+
+
+def _prepared(
+    work: Workspace, rules: Iterable[Rule], policy: Policy, limits: Limits, *, dry: bool = False
+) -> tuple[_Run, list[list[CompiledRule]]]:
+    """The state of a run, and the rules that the policy allows by priority class."""
     rules = [rule for rule in rules if not rule.is_query]
     tallies = {rule.name: Tally(rule.name, rule.numerics.level) for rule in rules}
-    state = _Run(work, policy, limits, tallies)
     allowed = []
     for rule in rules:
         refusal = policy.refuses(rule)
@@ -132,10 +153,12 @@ def run(work: Workspace, rules: Iterable[Rule], policy: Policy, limits: Limits) 
             allowed.append(compile_rule(rule))
         else:
             tallies[rule.name].refuse(refusal, "")
-    rounds = _rounds(state, _classes(allowed), before)
-    seconds = {"match": perf_counter() - start - state.lint_seconds, "lint": state.lint_seconds}
-    reports = tuple(tally.close() for tally in tallies.values())
-    return Report(reports, before, len(work.graph.nodes), rounds, seconds)
+    return _Run(work, policy, limits, tallies, dry), _classes(allowed)
+
+
+def _report(state: _Run, before: int, rounds: int, seconds: dict[str, float]) -> Report:
+    reports = tuple(tally.close() for tally in state.tallies.values())
+    return Report(reports, before, len(state.work.graph.nodes), rounds, seconds)
 
 
 def _classes(rules: list[CompiledRule]) -> list[list[CompiledRule]]:
@@ -214,19 +237,16 @@ def _fire(state: _Run, compiled: CompiledRule, node: Node) -> bool:
     refused: list[Mismatch] = []
 
     def take(candidate: Candidate) -> bool:
-        outcome = accept(rule, candidate, work.views, freeze=state.policy.freeze)
-        if isinstance(outcome, Match):
-            outcome = legal(outcome, work.effects) or outcome
-        applied = outcome
-        if isinstance(outcome, Match):
-            applied = apply(outcome, work.views, work.journal, work.propagation, work.effects)
-            if not isinstance(applied, Mismatch):
-                tally.notes.update(applied.notes)
-                state.history.append((rule.name, site))
-                return True
-        assert isinstance(applied, Mismatch)
-        refused.append(applied)
-        return False
+        match = _allowed(rule, candidate, work, state.policy)
+        if isinstance(match, Match) and state.dry:
+            return True
+        outcome = apply(match, *work.tools) if isinstance(match, Match) else match
+        if isinstance(outcome, Mismatch):
+            refused.append(outcome)
+            return False
+        tally.notes.update(outcome.notes)
+        state.history.append((rule.name, site))
+        return True
 
     if not compiled.run(node, work.views, take):
         for mismatch in refused:
@@ -235,6 +255,12 @@ def _fire(state: _Run, compiled: CompiledRule, node: Node) -> bool:
     tally.fired += 1
     state.fired += 1
     return True
+
+
+def _allowed(rule: Rule, candidate: Candidate, work: Workspace, policy: Policy) -> Match | Mismatch:
+    """What a candidate must pass before the graph is touched: guards, then effects."""
+    match = accept(rule, candidate, work.views, freeze=policy.freeze)
+    return match if isinstance(match, Mismatch) else legal(match, work.effects) or match
 
 
 def _check(state: _Run, fired: list[tuple[str, str]]) -> None:
@@ -268,10 +294,9 @@ def _endless(state: _Run, since: int, why: str) -> int:
 def _fingerprint(graph: Graph) -> int:
     """A hash of the graph's structure, names left out: equal for equal programs."""
     number: dict[Node, int] = {node: index for index, node in enumerate(graph.nodes)}
-    rename: Callable[[Node], object] = lambda node: _Ref(number[node])
     parts = []
     for node in graph.nodes:
-        args = torch.fx.map_arg((node.args, node.kwargs), rename)
+        args = tree_map_only(Node, lambda one: _Ref(number[one]), (node.args, node.kwargs))
         target = node.target if node.op != "placeholder" else ""
         parts.append(f"{node.op} {target} {args!r}")
     return hash("\n".join(parts))

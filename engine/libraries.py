@@ -113,7 +113,7 @@ class _Loader:
     def find(self, source: str | Path) -> list[_Item]:
         """The files a source names."""
         path = Path(source)
-        if isinstance(source, str) and not path.suffix and "/" not in source and not path.is_dir():
+        if isinstance(source, str) and path.suffix != ".rules" and "/" not in source and not path.is_dir():
             return self._installed(source, None)
         if path.is_dir():
             found = sorted(path.rglob("*.rules"))
@@ -126,7 +126,9 @@ class _Loader:
         head, _, part = name.partition(".")
         library = self.libraries.get(head)
         if library is None:
-            hint = did_you_mean(head, self.libraries) or f"installed: {', '.join(self.libraries)}; a path ends in .rules"
+            hint = (
+                did_you_mean(head, self.libraries) or f"installed: {', '.join(self.libraries)}; a path ends in .rules"
+            )
             raise FxrulesError(Problem(span, "unknown-library", f"`{head}`: no such rule library", hint))
         items = [self._file(path, f"{head}.{_stem(path, library.root)}", library) for path in library.files]
         chosen = [item for item in items if not part or item.name == name or item.name.startswith(name + ".")]
@@ -251,4 +253,6 @@ def _expand(rule: ast.Rule, prefix: str, scope: Scope) -> list[Rule]:
     if rule.template is None:
         return [Rule(name, rule, scope)]
     variable, opset = rule.template
-    return [Rule(f"{name}[{one}]", rule, evolve(scope, ops={**scope.ops, variable: one})) for one in scope.opsets[opset]]
+    return [
+        Rule(f"{name}[{one}]", rule, evolve(scope, ops={**scope.ops, variable: one})) for one in scope.opsets[opset]
+    ]

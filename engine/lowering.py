@@ -35,6 +35,7 @@ from .patterns import (
     Through,
 )
 from .ruleset import Rule, Scope, find_pattern
+from .spellings import read_param
 
 BINARY_FAMILIES: Mapping[str, str] = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "%": "remainder", "@": "matmul",
@@ -143,8 +144,8 @@ def _lower(expr: ast.Expr, frame: _Frame) -> Term:
             return Op(_family(name, expr.span, frame), ((0, _lower(value, frame)),))
         case ast.Index():
             return _index(expr, frame)
-        case ast.Optional(ast.Call(_, args) as call) if args:
-            return Alternatives((_lower(call, frame), _lower(_plain(args[0]), frame)))
+        case ast.Optional(ast.Call() as call):
+            return Alternatives((_lower(call, frame), _lower(_first_argument(call, frame), frame)))
         case ast.As(value, name):
             return As(_lower(value, frame), frame.prefix + name)
         case ast.Through(value, name):
@@ -160,7 +161,11 @@ def _static(expr: ast.Expr, frame: _Frame) -> Term | None:
     """The term of a rewrite-time expression: a literal, or deferred where it needs dims."""
     if isinstance(expr, ast.Name) and expr.id not in frame.dims:
         return None  # a lone name is resolved by `_name`, which knows what shadows what
-    known = {name: value for name, value in frame.scope.constants.items() if name not in frame.leaves | frame.names}
+    known = {
+        name: value
+        for name, value in frame.scope.constants.items()
+        if name not in frame.leaves and name not in frame.names
+    }
     value = fold(expr, known)
     if value is not None:
         tolerance = expr.tolerance if isinstance(expr, ast.Number) else None
@@ -203,7 +208,8 @@ def _operator(name: str, operands: tuple[ast.Expr, ...], frame: _Frame) -> Term:
     if all(optional):
         _wrong(operands[0].span, "optional", "one operand of an operator must be there: both are optional")
     absent = optional.index(True)
-    present = [_lower(one.value if isinstance(one, ast.Optional) else one, frame) for one in operands]
+    plain = [getattr(one, "value", one) if is_leaf else one for one, is_leaf in zip(operands, optional, strict=True)]
+    present = [_lower(one, frame) for one in plain]
     names = _leaf_names(present[absent])
     return Alternatives((Op(family, tuple(enumerate(present))), Absent(names, present[1 - absent])))
 
@@ -227,10 +233,9 @@ def _call(call: ast.Call, frame: _Frame) -> Term:
         case ast.Attribute(base, name, span=span):
             if find_pattern(call.func, frame.scope):
                 return _inline(call, frame)
-            dotted = _dotted(call.func)
-            if dotted is None or dotted.partition(".")[0] in (frame.leaves.keys() | frame.names.keys()):
+            if _is_method(call.func, frame):
                 return _op(_family(name, span, frame), (base, *call.args), frame)
-            return _exact(dotted, call, frame)
+            return _exact(_dotted(call.func) or name, call, frame)
     return _wrong(call.span, "not-a-pattern", "only an op, a named pattern or a method can be called in a pattern")
 
 
@@ -242,6 +247,25 @@ def _dotted(expr: ast.Expr) -> str | None:
             head = _dotted(value)
             return f"{head}.{name}" if head else None
     return None
+
+
+def _first_argument(call: ast.Call, frame: _Frame) -> ast.Expr:
+    """What is left of ``wrap(x)?`` without the wrapper."""
+    match call.func:
+        case ast.Attribute(base) if _is_method(call.func, frame):
+            return base
+    if not call.args:
+        _wrong(call.span, "arity", "an optional wrapper needs an argument")
+    first = call.args[0]
+    return first.value if isinstance(first, ast.Keyword) else _plain(first)
+
+
+def _is_method(func: ast.Attribute, frame: _Frame) -> bool:
+    """Whether ``x.f(...)`` calls an op on ``x``, and not the exact target ``x.f``."""
+    if find_pattern(func, frame.scope):
+        return False
+    dotted = _dotted(func)
+    return dotted is None or dotted.partition(".")[0] in (frame.leaves.keys() | frame.names.keys())
 
 
 def _op(family: Family, args: tuple[object, ...], frame: _Frame) -> Term:
@@ -272,8 +296,10 @@ def _argument(value: ast.Expr, family: Family, position: int, frame: _Frame) -> 
         inner = _lower(value.value, frame)
         return Maybe(_leaf_names(inner), inner)
     term = _lower(value, frame)
-    if isinstance(term, Literal) and term.number is not None and "[]" in family.params[position].type:
-        return Sequence((term,))  # torch takes `dim=-1` for `dim=[-1]`
+    if isinstance(term, Literal) and term.number is not None:
+        read = read_param(family.params[position], term.value)
+        if isinstance(read, tuple):  # torch takes `dim=-1` for `dim=[-1]`, `stride=2` for `stride=[2, 2]`
+            return Sequence((term,) * len(read))
     return term
 
 
@@ -363,7 +389,9 @@ def _index(expr: ast.Index, frame: _Frame) -> Term:
     steps = steps_of(expr.items)
     if steps is None:
         return whole
-    chain = value if isinstance(value, Bind | Shared) else Shared(f"{frame.prefix}:index@{next(frame.fresh)}", value)
+    chain: Term = (
+        value if isinstance(value, Bind | Shared) else Shared(f"{frame.prefix}:index@{next(frame.fresh)}", value)
+    )
     for step in steps:
         args = [(0, chain)] + [(i, _lower(arg, frame)) for i, arg in enumerate(step.args, 1) if arg is not None]
         chain = Op(_family(step.family, expr.span, frame), tuple(args))

@@ -18,6 +18,7 @@ from attrs import define, field, frozen
 from torch.fx import Node
 
 from .candidates import Candidate
+from .kinds import plain_value
 from .lowering import lower
 from . import steps
 from .nodeview import Views, same_value
@@ -45,7 +46,6 @@ from .patterns import (
 )
 from .ruleset import Rule
 from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Continuation, Env, ListStep, Matcher, come_back
-
 
 
 @frozen(eq=False)
@@ -110,6 +110,8 @@ class _Compiler:
         """The last continuation: reads all names and offers the candidate."""
 
         def offer(env: Env) -> bool:
+            if not env[NODES]:
+                return False  # a leaf alone: there is nothing to replace
             bindings = {
                 name: None if env[slot] is UNBOUND else env[slot]
                 for name, slot in self.names.items()
@@ -212,8 +214,8 @@ class _Compiler:
         for position, inner in reversed(term.args):
             step = self._argument(position, inner, view_slot, args_slot, step)
         strict = () if term.config or term.loose else rest
-        orders = ((0, 1), (1, 0)) if family.commutative and {0, 1} <= given else ((0, 1),)
-        return steps.op(family.name, view_slot, args_slot, strict, orders, step)
+        swaps = family.commutative and {0, 1} <= given
+        return steps.op(family.name, view_slot, args_slot, strict, swaps, step)
 
     def _argument(self, position: int, term: Term, view_slot: int, args_slot: int, after: Continuation) -> Continuation:
         match = self.compile(term, after, (view_slot, position))
@@ -239,7 +241,7 @@ class _Compiler:
         def match(value: Any, env: Env) -> bool:
             if not (isinstance(value, Node) and value.target is operator.getitem):
                 return False
-            outer, env[node_slot] = env[node_slot], (value.args[0], constant_of(value.args[1]))
+            outer, env[node_slot] = env[node_slot], (value.args[0], plain_value(value.args[1]))
             taken = steps.covering(value, env, lambda env: whole(env[node_slot][0], env))
             env[node_slot] = outer
             return taken

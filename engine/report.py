@@ -117,7 +117,9 @@ class Report:
     def _headline(self) -> str:
         total = sum(rule.fired for rule in self.rules)
         spent = ", ".join(f"{name} {value * 1e3:.1f} ms" for name, value in self.seconds.items())
-        change = f"{self.nodes_before} -> {self.nodes_after} nodes" if total else f"{self.nodes_before} nodes, unchanged"
+        change = (
+            f"{self.nodes_before} -> {self.nodes_after} nodes" if total else f"{self.nodes_before} nodes, unchanged"
+        )
         rounds = f"{self.rounds} round{'s' if self.rounds != 1 else ''}"
         head = f"{total} rewrite{'s' if total != 1 else ''} by {len(self.fired)} of {len(self.rules)} rules: {change}, {rounds}"
         return f"{head} ({spent})" if spent else head

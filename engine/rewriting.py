@@ -7,7 +7,7 @@ journal, recompile once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
@@ -24,7 +24,7 @@ from .comparison import compare as compare_models
 from .copying import copy_module
 from .effects import EffectIndex
 from .families import FamilyTable, load_table
-from .fixpoint import Limits, Policy, Workspace, first_match, matches, run
+from .fixpoint import Limits, Policy, Workspace, matches, run, search
 from .journal import Journal, ModuleOwner, Owner, ProgramOwner
 from .metadata import Propagation, annotate
 from .nodeview import Views
@@ -117,13 +117,12 @@ def rewrite(
     """
     _check_options(numerics, pipeline)
     rules = RuleSet((rules,)) if isinstance(rules, Rule) else rules
-    graph_like = isinstance(model, GraphModule | ExportedProgram)
-    captured = model if graph_like else capture_graph(model, example_inputs, how=capture)
-    owned = inplace or not graph_like
-    if inplace and isinstance(model, ExportedProgram):
-        raise FxrulesError(Problem(None, "in-place", "an ExportedProgram cannot be rewritten in place"))
+    if inplace and not isinstance(model, GraphModule):
+        what = "an ExportedProgram" if isinstance(model, ExportedProgram) else "a module that must be captured first"
+        raise FxrulesError(Problem(None, "in-place", f"{what} cannot be rewritten in place: only a GraphModule can"))
+    captured = capture_graph(model, example_inputs, how=capture)
     policy, limits = Policy(numerics, freeze), Limits(firings=stop_after)
-    if owned:
+    if isinstance(captured, GraphModule) and (inplace or captured is not model):
         report = _rewrite_module(captured, ModuleOwner(captured), rules, policy, limits, example_inputs)
         return Result(captured, report, None if inplace else model)
     return _rewrite_copy(captured, rules, policy, limits, example_inputs)
@@ -146,8 +145,7 @@ def find(
     ['relu']
     """
     rules = RuleSet((rules,)) if isinstance(rules, Rule) else rules
-    graph_like = isinstance(model, GraphModule | ExportedProgram)
-    captured = model if graph_like else capture_graph(model, example_inputs, how=capture)
+    captured = capture_graph(model, example_inputs, how=capture)
     module = captured.graph_module if isinstance(captured, ExportedProgram) else captured
     if example_inputs is not None and not _has_metadata(module):
         module = copy_module(module)
@@ -173,14 +171,13 @@ def _rewrite_copy(
 ) -> Result:
     """Rewrite a copy; the copy is made only once something is known to fire."""
     program = model if isinstance(model, ExportedProgram) else None
-    module: GraphModule = program.graph_module if program else model
+    module = model.graph_module if isinstance(model, ExportedProgram) else model
     owner: Owner = ProgramOwner(program) if program else ModuleOwner(module)
     start = perf_counter()
     blind = example_inputs is not None and not _has_metadata(module)
-    if not blind:
-        if first_match(_workspace(module, owner, rules), _runnable(rules, policy), policy) is None:
-            report = run(_workspace(module, owner, rules), rules, policy, limits)
-            return Result(model, evolve(report, seconds={**report.seconds, "match": perf_counter() - start}), model)
+    nothing = None if blind else search(_workspace(module, owner, rules), rules, policy, limits)
+    if nothing is not None:
+        return Result(model, nothing, model)
     searched = perf_counter()
     copied = copy_module(module)
     seconds = {"match": searched - start, "copy": perf_counter() - searched}
@@ -219,7 +216,7 @@ def _rewrite_module(
         raise
     start = perf_counter()
     try:
-        if report.fired or seconds is not None:
+        if report.fired:
             module.recompile()
     except BaseException:
         journal.undo()
@@ -230,9 +227,7 @@ def _rewrite_module(
     return evolve(report, seconds=_added(_added(seconds or {}, report.seconds), spent))
 
 
-def _run(
-    module: GraphModule, owner: Owner, rules: RuleSet, policy: Policy, limits: Limits
-) -> tuple[Journal, Report]:
+def _run(module: GraphModule, owner: Owner, rules: RuleSet, policy: Policy, limits: Limits) -> tuple[Journal, Report]:
     work = _workspace(module, owner, rules)
     try:
         return work.journal, run(work, rules, policy, limits)
@@ -241,12 +236,10 @@ def _run(
         raise
 
 
-def _runnable(rules: RuleSet, policy: Policy) -> Iterable[Rule]:
-    return [rule for rule in rules if not rule.is_query and policy.refuses(rule) is None]
-
-
 def _added(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
-    return {name: first.get(name, 0.0) + second.get(name, 0.0) for name in [*first, *(n for n in second if n not in first)]}
+    return {
+        name: first.get(name, 0.0) + second.get(name, 0.0) for name in [*first, *(n for n in second if n not in first)]
+    }
 
 
 def _workspace(module: GraphModule, owner: Owner, rules: RuleSet) -> Workspace:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 
 from attrs import field, frozen
 
-from ..dsl import ast
+from ..dsl import ast as tree
 from ..dsl.source import FxrulesError, Problem
 from .families import FamilyTable
 from ..dsl.nearest import did_you_mean
@@ -31,14 +31,14 @@ class Scope:
 
     table: FamilyTable
     constants: Mapping[str, int | float] = field(factory=dict)
-    patterns: Mapping[str, ast.Pattern] = field(factory=dict)
+    patterns: Mapping[str, tree.Pattern] = field(factory=dict)
     opsets: Mapping[str, tuple[str, ...]] = field(factory=dict)
     ops: Mapping[str, str] = field(factory=dict)
     helpers: Mapping[str, Callable[..., Any]] = field(factory=dict)
     imports: Mapping[str, Scope] = field(factory=dict)
 
 
-def find_pattern(expr: ast.Expr | str, scope: Scope) -> tuple[ast.Pattern, Scope] | None:
+def find_pattern(expr: tree.Expr | str, scope: Scope) -> tuple[tree.Pattern, Scope] | None:
     """The named pattern an expression refers to (``gelu_like``, ``shape.noop``), and its home scope."""
     match expr:
         case str(text):
@@ -47,9 +47,9 @@ def find_pattern(expr: ast.Expr | str, scope: Scope) -> tuple[ast.Pattern, Scope
                 return find_pattern(rest, scope.imports[head]) if head in scope.imports else None
             found = scope.patterns.get(text)
             return (found, scope) if found else None
-        case ast.Name(id):
+        case tree.Name(id):
             return find_pattern(id, scope)
-        case ast.Attribute(ast.Name(id), name) if id in scope.imports:
+        case tree.Attribute(tree.Name(id), name) if id in scope.imports:
             return find_pattern(name, scope.imports[id])
     return None
 
@@ -59,7 +59,7 @@ class Rule:
     """One rule: its qualified name (``std.gelu_tanh``), its tree and its scope."""
 
     name: str
-    ast: ast.Rule
+    ast: tree.Rule
     scope: Scope
 
     def __repr__(self) -> str:
@@ -74,25 +74,25 @@ class Rule:
         return str(self.ast.span) if self.ast.span else self.name
 
     @cached_property
-    def params(self) -> Mapping[str, ast.Param]:
+    def params(self) -> Mapping[str, tree.Param]:
         """The declared leaves, by name, in order."""
         return {param.name: param for param in self.ast.params}
 
     @cached_property
-    def match(self) -> ast.Block:
+    def match(self) -> tree.Block:
         """The pattern."""
-        return self._all(ast.Match)[0].body
+        return self._all(tree.Match)[0].body
 
     @cached_property
-    def rewrite(self) -> ast.Block | None:
+    def rewrite(self) -> tree.Block | None:
         """The replacement; None for a query and for ``rewrite via``."""
-        found = self._all(ast.Rewrite)
+        found = self._all(tree.Rewrite)
         return found[0].body if found else None
 
     @cached_property
-    def via(self) -> ast.Expr | None:
+    def via(self) -> tree.Expr | None:
         """The call behind ``rewrite via``, if that is how the rule replaces."""
-        found = self._all(ast.RewriteVia)
+        found = self._all(tree.RewriteVia)
         return found[0].call if found else None
 
     @property
@@ -101,60 +101,60 @@ class Rule:
         return self.rewrite is None and self.via is None
 
     @cached_property
-    def conditions(self) -> tuple[ast.Where | ast.Let, ...]:
+    def conditions(self) -> tuple[tree.Where | tree.Let, ...]:
         """``where`` and ``let`` clauses in written order."""
-        return tuple(clause for clause in self.ast.clauses if isinstance(clause, ast.Where | ast.Let))
+        return tuple(clause for clause in self.ast.clauses if isinstance(clause, tree.Where | tree.Let))
 
     @cached_property
     def keep(self) -> frozenset[str]:
         """Inner values that may have users outside the match."""
-        return frozenset(name for clause in self._all(ast.Keep) for name in clause.names)
+        return frozenset(name for clause in self._all(tree.Keep) for name in clause.names)
 
     @cached_property
     def freeze(self) -> frozenset[str]:
         """Captures whose values may be baked into new constants."""
-        return frozenset(name for clause in self._all(ast.Freeze) for name in clause.names)
+        return frozenset(name for clause in self._all(tree.Freeze) for name in clause.names)
 
     @cached_property
     def changes(self) -> frozenset[str]:
         """Parts of the interface the rule changes on purpose (``strides``, ``aliasing`` ...)."""
-        return frozenset(name for clause in self._all(ast.Changes) for name in clause.names)
+        return frozenset(name for clause in self._all(tree.Changes) for name in clause.names)
 
     @cached_property
     def tags(self) -> frozenset[str]:
         """Words for selection and docs."""
-        return frozenset(name for clause in self._all(ast.Tags) for name in clause.names)
+        return frozenset(name for clause in self._all(tree.Tags) for name in clause.names)
 
     @cached_property
-    def numerics(self) -> ast.Numerics:
+    def numerics(self) -> tree.Numerics:
         """The numeric contract; ``rounding`` where the rule states none."""
-        found = self._all(ast.Numerics)
-        return found[0] if found else ast.Numerics("rounding")
+        found = self._all(tree.Numerics)
+        return found[0] if found else tree.Numerics("rounding")
 
     @cached_property
     def priority(self) -> int:
         """Rules of a higher priority go first in each round; 0 where the rule states none."""
-        found = self._all(ast.Priority)
+        found = self._all(tree.Priority)
         return found[0].value if found else 0
 
     @cached_property
-    def shrinks(self) -> ast.Expr | None:
+    def shrinks(self) -> tree.Expr | None:
         """The measure that every firing must lower."""
-        found = self._all(ast.Shrinks)
+        found = self._all(tree.Shrinks)
         return found[0].measure if found else None
 
     @cached_property
-    def examples(self) -> tuple[ast.Example, ...]:
+    def examples(self) -> tuple[tree.Example, ...]:
         """The rule's own examples, positive and negative."""
-        return self._all(ast.Example)
+        return self._all(tree.Example)
 
 
 @frozen(eq=False, repr=False)
 class RuleSet:
     """A sequence of rules; order is the order written.
 
-    ``rules["name"]`` is one rule, ``rules["attention.*"]`` a set; sets add with ``+``
-    and subtract with ``-``.
+    ``rules["name"]`` is one `Rule`, ``rules["attention.*"]`` a `RuleSet`; sets add with
+    ``+`` and subtract with ``-``.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -187,8 +187,8 @@ class RuleSet:
     @overload
     def __getitem__(self, key: slice) -> RuleSet: ...
     @overload
-    def __getitem__(self, key: str) -> Rule | RuleSet: ...
-    def __getitem__(self, key: int | slice | str) -> Rule | RuleSet:
+    def __getitem__(self, key: str) -> Any: ...
+    def __getitem__(self, key: int | slice | str) -> Any:
         if isinstance(key, int):
             return self.rules[key]
         if isinstance(key, slice):

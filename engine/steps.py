@@ -79,6 +79,7 @@ def literal(term: Literal, after: Continuation, at: tuple[int, int] | None) -> M
             view, position = env[at[0]], at[1]
             if view.family.params[position].is_dim:
                 normal = env[VIEWS].normalise_literal(view, position, expected)
+                normal = normal[0] if isinstance(normal, tuple) and normal else normal  # `value` is one item of a list
                 written = ast.Number(normal) if isinstance(normal, int) else number
             dtype = compute_dtype(view.node, view.args, env[VIEWS]) if isinstance(value, float) else None
         else:
@@ -122,7 +123,7 @@ def op(
     view_slot: int,
     args_slot: int,
     strict: tuple[int, ...],
-    orders: tuple[tuple[int, int], ...],
+    swaps: bool,
     after: Continuation,
 ) -> Matcher:
     """One op of a family: defaults where the pattern is silent, then the arguments in each order."""
@@ -132,13 +133,15 @@ def op(
         for position in strict:
             if not views.is_default(view, position):
                 return False
-        env[view_slot] = view
-        for first, second in orders:
-            args = view.args
-            env[args_slot] = args if first == 0 else (args[first], args[second], *args[2:])
-            if after(env):
-                return True
-        return False
+        env[view_slot], env[args_slot] = view, view.args
+        if after(env):
+            return True
+        # `add(x, y, alpha=2)` does not commute: every argument behind the two must be at its default
+        if not swaps or not all(views.is_default(view, position) for position in range(2, len(view.args))):
+            return False
+        first, second, *others = view.args
+        env[args_slot] = (second, first, *others)
+        return after(env)
 
     def match(value: Any, env: Env) -> bool:
         if not isinstance(value, Node):

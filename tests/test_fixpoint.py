@@ -89,7 +89,7 @@ def test_the_policy_refuses_weaker_contracts_and_says_so() -> None:
     report = fxrules.rewrite(Chain(), rules, X).report
     assert report.fired == {}
     (refusal,) = report["swap"].refused
-    assert refusal.kind == "policy" and 'numerics=\'differs\'' in refusal.reason
+    assert refusal.kind == "policy" and "numerics='differs'" in refusal.reason
     with pytest.raises(fxrules.FxrulesError, match=r"numerics='roundin'.*\n.*did you mean `rounding`"):
         fxrules.rewrite(Chain(), rules, X, numerics="roundin")
 

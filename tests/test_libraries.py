@@ -10,7 +10,7 @@ import pytest
 import fxrules
 from fxrules.engine.libraries import installed_libraries
 
-RULE = "rule {name}(x: float[...]) {{ match relu(x) rewrite silu(x) numerics differs \"another\" }}\n"
+RULE = 'rule {name}(x: float[...]) {{ match relu(x) rewrite silu(x) numerics differs "another" }}\n'
 
 
 def _write(folder: Path, name: str, text: str) -> Path:
@@ -39,7 +39,7 @@ def test_std_loads_by_name_and_in_parts() -> None:
     assert {"std.activation.gelu_tanh", "std.attention.sdpa"} <= {rule.name for rule in rules}
     part = fxrules.load("std.attention")
     assert part and all(rule.name.startswith("std.attention.") for rule in part)
-    assert [rule.name for rule in rules["attention.*"]] == [rule.name for rule in part]  # type: ignore[union-attr]
+    assert [rule.name for rule in rules["attention.*"]] == [rule.name for rule in part]
 
 
 def test_several_sources_add_up(tmp_path: Path) -> None:
