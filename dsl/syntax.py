@@ -74,7 +74,7 @@ def _terminal(grammar: Grammar, tokens: Sequence[Token], position: int, choices:
         return grammar.terminals[token.text]
     keyword = grammar.terminals.get(token.text, "") if token.kind is Kind.NAME else ""
     if not keyword:
-        return token.kind.value
+        return token.kind.name
     before = tokens[position - 1].text if position else ""
     after = tokens[position + 1].text if position + 1 < len(tokens) else ""
     if token.text in OPERATOR_WORDS:

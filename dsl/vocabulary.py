@@ -95,6 +95,9 @@ FACTS: Mapping[str, str] = MappingProxyType(
 CONSTANTS: frozenset[str] = frozenset({"True", "False", "None", "inf", "nan", "pi"})
 """Names with a value of their own, in every expression."""
 
+FORMATS: frozenset[str] = frozenset({"strided", "contiguous_format", "channels_last", "preserve_format"})
+"""Names of torch layouts and memory formats, in every expression."""
+
 DTYPES: Mapping[str, str] = MappingProxyType(
     {
         "f16": "float16",
