@@ -13,7 +13,7 @@ install: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -d src/fxrules/dsl || { echo "src/fxrules/dsl is not a link to dsl/: this clone has no symbolic links." \
-	  "Clone with 'git clone -c core.symlinks=true', or install a wheel: pip install fxrules." >&2; exit 1; }
+	  "Clone again with 'git clone -c core.symlinks=true'." >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[test,lint]'
 	@touch $@

@@ -14,7 +14,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import fxrules
-from fxrules.engine.tools.differences import code_difference
+from fxrules.engine.tools.differences import code_difference, hunks
 
 LAYERS = 12
 FUSED = ("gelu", "scaled_dot_product_attention")
@@ -33,6 +33,11 @@ def count_ops(program: torch.export.ExportedProgram) -> Counter[str]:
     return Counter(target.overloadpacket.__name__ for target in targets if isinstance(target, torch._ops.OpOverload))
 
 
+def first_of_its_kind(part: str, parts: list[str]) -> bool:
+    """Whether a part of the diff is the first to hold one of the fused ops."""
+    return any(part == next((one for one in parts if f"aten.{name}." in one), None) for name in FUSED)
+
+
 def main() -> int:
     model, inputs = make_gpt2()
     program = torch.export.export(model, inputs)
@@ -41,8 +46,9 @@ def main() -> int:
 
     print(result.report)
     print()
-    print("\n".join(code_difference(program, result.model).splitlines()[:60]))
-    print("... and so on, for all twelve layers")
+    parts = hunks(code_difference(program, result.model))
+    print("\n".join(part for part in parts if first_of_its_kind(part, parts)))
+    print(f"... and {len(parts)} changes like these in all")
     print()
     before, after = count_ops(program), count_ops(result.model)
     for name in FUSED:

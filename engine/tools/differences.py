@@ -9,11 +9,15 @@ from typing import Any
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
+_LONGEST_HEAD = 120
 _FREED = re.compile(r";  (\w+ = )+None(?=$|\s*#)")
 
 
 def code_of(model: GraphModule | ExportedProgram | Any) -> str:
-    """The generated code of a graph, without the ``x = None`` behind each last use of a value.
+    """The generated code of a graph, made to be read.
+
+    The ``x = None`` behind each last use of a value is left out, and so are most names of a long
+    list of parameters.
 
     >>> import torch
     >>> print(code_of(torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.ReLU()))))
@@ -24,7 +28,25 @@ def code_of(model: GraphModule | ExportedProgram | Any) -> str:
     """
     module = model.graph_module if isinstance(model, ExportedProgram) else model
     lines = [_FREED.sub("", line).rstrip() for line in module.code.splitlines()]
-    return "\n".join(line for line in lines if line)
+    return "\n".join(_shortened(line) for line in lines if line)
+
+
+def _shortened(line: str) -> str:
+    """A ``def`` line with its first and last parameters only, where it is very long."""
+    head, bracket, rest = line.partition("(")
+    if len(line) <= _LONGEST_HEAD or not head.startswith("def "):
+        return line
+    names = rest.split(", ")
+    return f"{head}{bracket}{names[0]}, {names[1]}, <{len(names) - 3} more>, {names[-1]}"
+
+
+def hunks(difference: str) -> list[str]:
+    """The parts of a unified diff, each with its ``@@`` line; the lines that name the files are left out.
+
+    >>> hunks("--- a\\n+++ b\\n@@ -1 +1 @@\\n-x\\n+y\\n@@ -9 +9 @@\\n-z")
+    ['@@ -1 +1 @@\\n-x\\n+y', '@@ -9 +9 @@\\n-z']
+    """
+    return [f"@@{part}".rstrip("\n") for part in re.split(r"^@@", difference, flags=re.MULTILINE)[1:]]
 
 
 def code_difference(before: Any, after: Any, context: int = 1) -> str:
