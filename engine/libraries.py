@@ -8,60 +8,23 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from attrs import define, evolve, field, frozen
 
 from ..dsl import ast
-from ..dsl.checker import check
+from ..dsl.checker import check, names_of
 from ..dsl.nearest import did_you_mean
 from ..dsl.parser import parse, read
 from ..dsl.source import FxrulesError, Problem, Source, Span
 from .constants import fold
-from .families import FamilyTable, extend, load_table, signature_table
+from . import families
+from .families import FamilyTable, load_table
+from .installed import Library, installed_libraries
 from .matching import compile_rule
+from .optable import op_table
 from .ruleset import Rule, RuleSet, Scope
-
-ENTRY_POINTS = "fxrules.libraries"
-
-
-@frozen
-class Library:
-    """An installed library: its name, its files, and the package whose helpers it may use."""
-
-    name: str
-    root: Path
-    files: tuple[Path, ...]
-    package: str
-
-
-def installed_libraries() -> Mapping[str, Library]:
-    """Libraries by name: those in ``fxrules/rules``, and packages with an entry point.
-
-    A package offers a library with an entry point in the group ``fxrules.libraries``
-    whose value is the package (``acme = "acme.rules"``) that holds the `.rules` files.
-
-    >>> "std" in installed_libraries()
-    True
-    """
-    home = Path(__file__).parent.parent / "rules"
-    found = {path.name: _library(path.name, path, __package__.partition(".")[0]) for path in _folders(home)}
-    for point in entry_points(group=ENTRY_POINTS):
-        spec = importlib.util.find_spec(point.value)
-        if spec and spec.submodule_search_locations:
-            root = Path(next(iter(spec.submodule_search_locations)))
-            found.setdefault(point.name, _library(point.name, root, point.value))
-    return found
-
-
-def _folders(home: Path) -> Iterable[Path]:
-    return (path for path in sorted(home.iterdir()) if path.is_dir() and any(path.rglob("*.rules")))
-
-
-def _library(name: str, root: Path, package: str) -> Library:
-    return Library(name, root, tuple(sorted(root.rglob("*.rules"))), package)
 
 
 def load(*sources: str | Path, text: str | None = None, trust: Iterable[str] = ()) -> RuleSet:
@@ -130,7 +93,7 @@ class _Loader:
                 did_you_mean(head, self.libraries) or f"installed: {', '.join(self.libraries)}; a path ends in .rules"
             )
             raise FxrulesError(Problem(span, "unknown-library", f"`{head}`: no such rule library", hint))
-        items = [self._file(path, f"{head}.{_stem(path, library.root)}", library) for path in library.files]
+        items = [self._file(path, library.part(path), library) for path in library.files]
         chosen = [item for item in items if not part or item.name == name or item.name.startswith(name + ".")]
         if not chosen:
             hint = did_you_mean(name, [item.name for item in items])
@@ -173,7 +136,7 @@ class _Loader:
             self.loaded[item.path] = loaded
         return loaded
 
-    def _import(self, statement: ast.Import, item: _Item) -> Scope:
+    def _import(self, statement: ast.Import, item: _Item) -> _Loaded:
         if not statement.is_path:
             found = self._installed(statement.target, statement.span)
             if len(found) != 1:
@@ -181,17 +144,19 @@ class _Loader:
                 hint = f"import one of {names}"
                 message = f"`{statement.target}` is a whole library"
                 raise FxrulesError(Problem(statement.span, "unknown-library", message, hint))
-            return self.load(found[0], statement.span).scope
+            return self.load(found[0], statement.span)
         base = item.path.parent if item.path else Path()
         path = base / statement.target
         if not path.is_file():
             hint = did_you_mean(path.name, [one.name for one in path.parent.glob("*.rules")])
             raise FxrulesError(Problem(statement.span, "no-file", f"{path}: no such file", hint))
-        return self.load(self._file(path, path.stem, item.library), statement.span).scope
+        return self.load(self._file(path, path.stem, item.library), statement.span)
 
-    def _scope(self, tree: ast.File, item: _Item, imports: Mapping[str, Scope]) -> Scope:
+    def _scope(self, tree: ast.File, item: _Item, imported: Mapping[str, _Loaded]) -> Scope:
+        imports = {alias: loaded.scope for alias, loaded in imported.items()}
         table = _extended(tree, imports)
-        problems = check(tree, signature_table(table), imports=imports)
+        names = {alias: names_of(loaded.tree) for alias, loaded in imported.items()}
+        problems = check(tree, op_table(table), imports=names)
         if problems:
             raise FxrulesError(*problems)
         constants: dict[str, int | float] = {}
@@ -244,7 +209,7 @@ def _extended(tree: ast.File, imports: Mapping[str, Scope]) -> FamilyTable:
     for scope in imports.values():
         table = evolve(table, own={**table.own, **scope.table.own})
     own = [statement for statement in tree.statements if isinstance(statement, ast.Family)]
-    return extend(table, own) if own else table
+    return families.extend(table, own) if own else table
 
 
 def _expand(rule: ast.Rule, prefix: str, scope: Scope) -> list[Rule]:

@@ -11,6 +11,7 @@ from attrs import define, field, frozen
 from .candidates import Mismatch, MismatchKind
 
 _LEVELS = ("bitwise", "rounding", "approx", "differs")
+_MOST_REASONS = 4  # printed for one rule
 
 
 @frozen
@@ -138,7 +139,10 @@ class Report:
         silent = sum(not rule.fired and not rule.refused for rule in self.rules)
         lines = ["refused:"] if refused else []
         for rule in refused:
-            lines += [f"  {rule.name}: {one}" for one in rule.refused]
+            ordered = sorted(rule.refused, key=lambda one: -one.count)
+            lines += [f"  {rule.name}: {one}" for one in ordered[:_MOST_REASONS]]
+            if len(ordered) > _MOST_REASONS:
+                lines.append(f"  {rule.name}: … and {len(ordered) - _MOST_REASONS} more reasons, see to_dict()")
         if silent:
             lines.append(f"{silent} rule{'s' if silent != 1 else ''} found nothing to rewrite")
         return lines

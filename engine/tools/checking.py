@@ -53,7 +53,7 @@ def _names(statement: ast.Import, home: Path, chain: tuple[Path, ...]) -> Import
 
 def _library_file(statement: ast.Import) -> Path:
     """The file behind ``import std.shape``."""
-      libraries = installed_libraries()
+    libraries = installed_libraries()
     head, _, part = statement.target.partition(".")
     if head not in libraries:
         message = f"`{head}`: no such rule library"
