@@ -30,10 +30,16 @@ _FIRST_FINGERPRINT = 8
 
 @frozen
 class Limits:
-    """When to stop: rounds, nodes per node of the start, and firings (None: no bound)."""
+    """When to stop.
+
+    ``rounds``; ``growth``, nodes for each node of the start; ``depth``, firings that each
+    rewrote what the one before had made, in a graph that does not shrink; ``firings`` in
+    all (None: no bound).
+    """
 
     rounds: int = 1000
     growth: int = 10
+    depth: int = 100
     firings: int | None = None
 
 
@@ -82,6 +88,7 @@ class _Run:
     dry: bool = False
     fired: int = 0
     history: list[tuple[str, str]] = field(factory=list)
+    depths: dict[Node, int] = field(factory=dict)
     lint_seconds: float = 0.0
 
     @property
@@ -206,8 +213,11 @@ def _rounds(state: _Run, classes: list[list[CompiledRule]], before: int) -> int:
             _check(state, fired or state.history[-1:])
             return number
         _check(state, fired)
-        if len(state.work.graph.nodes) > state.limits.growth * before + 1000:
-            _endless(state, done, f"the graph grew from {before} to {len(state.work.graph.nodes)} nodes")
+        after = len(state.work.graph.nodes)
+        deepest = max(state.depths.values(), default=0)
+        if after > state.limits.growth * before + 1000 or (after >= before and deepest > state.limits.depth):
+            why = f"{deepest} firings built on one another and the graph went from {before} to {after} nodes"
+            _endless(state, done, why)
         if number >= _FIRST_FINGERPRINT:
             shape = _fingerprint(state.work.graph)
             if shape in seen:
@@ -246,6 +256,8 @@ def _fire(state: _Run, compiled: CompiledRule, node: Node) -> bool:
             return False
         tally.notes.update(outcome.notes)
         state.history.append((rule.name, site))
+        depth = 1 + max(state.depths.get(one, 0) for one in candidate.nodes)
+        state.depths.update(dict.fromkeys(outcome.new_nodes, depth))
         return True
 
     if not compiled.run(node, work.views, take):

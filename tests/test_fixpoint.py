@@ -66,8 +66,8 @@ rule other(x: float[...]) { match exp(x) rewrite cos(x) numerics differs "t" }
     assert model.code == before and _code(model) == _code(symbolic_trace(Chain()))
 
 
-def test_a_rule_that_matches_its_own_output_is_stopped_by_the_growth_limit() -> None:
-    with pytest.raises(fxrules.FxrulesError, match=r"do not come to an end: the graph grew .*`text.grow`"):
+def test_a_rule_that_matches_its_own_output_is_stopped() -> None:
+    with pytest.raises(fxrules.FxrulesError, match=r"do not come to an end: 101 firings .*`text.grow`"):
         _rewrite('rule grow(x: float[...]) { match relu(x) rewrite relu(x) + 1 numerics differs "t" }')
 
 
