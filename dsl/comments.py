@@ -52,12 +52,27 @@ def attach_clause(clause: ast.Clause, comments: Comments) -> ast.Clause:
             body, inner = _attach_block(body, comments)
             clause = evolve(clause, body=body)
         case ast.Example():
-            body, first = _attach_block(clause.body, comments)
-            expected, second = (None, ()) if clause.expected is None else _attach_block(clause.expected, comments)
-            clause, inner = evolve(clause, body=body, expected=expected), first + second
+            clause, inner = _attach_bodies(clause, comments)
         case _:
             inner = ()
     return evolve(clause, comments=above + inner + comments.before(end), trailing=comments.behind(end))
+
+
+def _attach_bodies(example: ast.Example, comments: Comments) -> tuple[ast.Example, tuple[str, ...]]:
+    """The example with the comments of its bodies, and those that stand above it.
+
+    What stands behind a body in braces stays inside of them, so that the order is kept.
+    """
+    body, above = _attach_block(example.body, comments)
+    expected, between = example.expected, tuple[str, ...]()
+    if expected is not None:
+        expected, between = _attach_block(expected, comments)
+    if expected is None or is_single(expected):
+        between += comments.before(_ends(example)[1])
+    if is_single(body):
+        return evolve(example, body=body, expected=expected), above + between
+    body = evolve(body, closing_comments=body.closing_comments + between)
+    return evolve(example, body=body, expected=expected), above
 
 
 def _attach_block(block: ast.Block, comments: Comments) -> tuple[ast.Block, tuple[str, ...]]:

@@ -42,7 +42,8 @@ def format_file(file: ast.File) -> str:
         else:
             chunks.append(text)
         previous = statement
-    chunks += [_comment_lines(file.closing_comments, 0)] if file.closing_comments else []
+    closing = _without_last_blanks(file.closing_comments)
+    chunks += [_comment_lines(closing, 0)] if closing else []
     return "\n\n".join(chunks) + "\n" if chunks else ""
 
 
@@ -69,9 +70,19 @@ def _comment_lines(comments: Sequence[str], indent: int) -> str:
     return "\n".join(" " * indent + comment if comment else "" for comment in comments)
 
 
+def _without_last_blanks(comments: Sequence[str]) -> Sequence[str]:
+    count = len(comments)
+    while count and not comments[count - 1]:
+        count -= 1
+    return comments[:count]
+
+
 def _with_comments(comments: Sequence[str], text: str, trailing: str, indent: int) -> str:
-    """A text with the comments above it and at its end; one that does not fit there goes above."""
-    if trailing and len(text.rpartition("\n")[2]) + 2 + len(trailing) > WIDTH:
+    """A text with the comments above it and at its end.
+
+    One that does not fit at the end goes above, unless it would overtake others inside braces.
+    """
+    if trailing and not text.endswith("}") and len(text.rpartition("\n")[2]) + 2 + len(trailing) > WIDTH:
         comments, trailing = (*comments, trailing), ""
     text = f"{text}  {trailing}" if trailing else text
     return f"{_comment_lines(comments, indent)}\n{text}" if comments else text
@@ -158,9 +169,7 @@ def _pipeline_text(pipeline: ast.Pipeline) -> str:
 
 
 def _closed(lines: list[str], closing: Sequence[str], indent: int = 0) -> str:
-    kept = list(closing)
-    while kept and not kept[-1]:
-        kept.pop()
+    kept = _without_last_blanks(closing)
     return "\n".join([*lines, *([_comment_lines(kept, indent + _INDENT)] if kept else []), " " * indent + "}"])
 
 

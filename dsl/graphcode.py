@@ -79,9 +79,9 @@ def check_graph(expr: Argument | ast.Slice, place: Place, *, operand: bool = Fal
         case ast.Slice(start, stop, step):
             for bound in (start, stop, step):
                 yield from check_graph(bound, place) if bound is not None else ()
-        case ast.Tuple(items) | ast.List(items):
-            for item in items:
-                yield from check_graph(item, place)
+        case ast.Tuple(elements) | ast.List(elements):
+            for element in elements:
+                yield from check_graph(element, place)
         case ast.Dots() | ast.String():
             pass
         case _:

@@ -144,7 +144,7 @@ def _check_module(type: ast.Type, scope: FileScope) -> Iterator[Problem]:
         return
     place = locate(type.span, name)
     if package not in scope.ops.packages:
-        yield unknown_package(place, package, scope)
+        yield unknown_package(locate(type.span, package), package, scope)
     elif any(one.startswith(f"{package}.") for one in known):
         yield Problem(place, "unknown-module", f"`{name}`: no such module class", did_you_mean(name, known))
 

@@ -141,8 +141,9 @@ def _whole(source: Source) -> Span:
 
 def _read_statement(reader: _Reader, piece: Piece) -> Any:
     statement = _read_piece(reader, piece, "statement", "file")
-    end = reader.tokens[piece.stop - 1].end
-    comments, trailing = reader.comments.before(end), reader.comments.behind(end)
+    start, end = reader.tokens[piece.start].start, reader.tokens[piece.stop - 1].end
+    comments = reader.comments.before(start) + reader.comments.before(end)
+    trailing = reader.comments.behind(end)
     return evolve(statement, comments=comments, trailing=trailing) if statement else None
 
 
@@ -150,7 +151,7 @@ def _read_group(reader: _Reader, group: Group) -> ast.Rule | ast.Pipeline:
     """A rule or pipeline; a part that cannot be read is left out."""
     tokens, comments = reader.tokens, reader.comments
     head = _read_head(reader, group)
-    above = comments.before(tokens[group.head.stop - 1].end)
+    above = comments.before(tokens[group.head.start].start) + comments.before(tokens[group.head.stop - 1].end)
     doc = None
     if group.doc is not None:
         above, doc = above + comments.before(tokens[group.doc].end), doc_value(tokens[group.doc].text)
@@ -194,7 +195,9 @@ def _read_part(reader: _Reader, piece: Piece, kind: str) -> Any:
         reader.comments.before(end)
         return None
     if isinstance(part, ast.Step):
-        return evolve(part, comments=reader.comments.before(end), trailing=reader.comments.behind(end))
+        start = reader.tokens[piece.start].start
+        above = reader.comments.before(start) + reader.comments.before(end)
+        return evolve(part, comments=above, trailing=reader.comments.behind(end))
     return attach_clause(part, reader.comments)
 
 

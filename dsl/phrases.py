@@ -59,7 +59,8 @@ def format_number(value: int | float) -> str:
             digits = short
             break
     scientific = f"{digits}e{int(exponent)}"
-    return scientific if len(scientific) < len(plain) or "e" in plain else plain
+    is_usual = 0.01 <= abs(value) < 1e5 or len(plain) <= len(scientific)
+    return plain if is_usual and "e" not in plain else scientific
 
 
 def expr_layout(expr: ast.Expr | ast.Star | ast.Slice, tightness: int = _IF) -> Layout:

@@ -126,10 +126,11 @@ def _head_end(tokens: Sequence[Token], start: int, words: frozenset[str]) -> int
 
 def _piece_end(tokens: Sequence[Token], start: int, words: frozenset[str]) -> int:
     """Where the statement at ``start`` ends: before the next one."""
-    is_from = tokens[start].text == "from"
+    awaits_import = tokens[start].text == "from"
     for position in range(start + 1, len(tokens)):
-        part_of_from = is_from and tokens[position].text == "import" and not tokens[position].first
-        if not part_of_from and _starts(tokens, position, words, position == start + 1):
+        if awaits_import and tokens[position].text == "import":
+            awaits_import = False
+        elif _starts(tokens, position, words, position == start + 1):
             return position
     return len(tokens)
 

@@ -88,8 +88,8 @@ def doc_value(text: str) -> str:
     >>> doc_value(quotes + "One.\n      Two.  \n  " + quotes)
     'One.\nTwo.'
     """
-    lines = cleandoc(text[3:-3]).split("\n")
-    return re.sub(r'\\([\\"])', r"\1", "\n".join(line.rstrip() for line in lines))
+    lines = (line.rstrip() for line in text[3:-3].split("\n"))
+    return re.sub(r'\\([\\"])', r"\1", cleandoc("\n".join(lines)))
 
 
 def _span_of(node: Tree[Token], source: Source) -> Span:
