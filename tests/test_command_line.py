@@ -173,7 +173,7 @@ def test_check_finds_every_problem_with_its_place(folder: Path, capsys: pytest.C
     write(folder / "bad" / "two.rules", "rule b(x: Tensor) {\n  match    x +\n  rewrite  x\n}\n")
     assert main(["check", "gelu.rules", "bad"]) == 1
     out, error = capsys.readouterr()
-    assert "bad/one.rules:2:12: " in out and "did you mean `softmax`?" in out and "^^^^^^" in out
+    assert "bad/one.rules:2:12: " in out and "did you mean `softmax`" in out and "^^^^^^" in out
     assert "bad/two.rules:2:14: " in out
     assert error == "3 files: 2 problems\n"
     assert main(["check", "gelu.rules"]) == 0
@@ -362,9 +362,9 @@ def test_a_library_that_does_not_exist(folder: Path, capsys: pytest.CaptureFixtu
 
 def test_classes_of_a_saved_model_are_imported_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "pair_here.py", PAIR)
-    saved = run_python("", folder, "run", "pair_here:make", "--rules", "gelu.rules", "-o", "pair.pt2")
-    assert saved.returncode == 0, saved.stderr
+    assert main(["run", "pair_here:make", "--rules", "gelu.rules", "-o", "pair.pt2"]) == 0
     alone = run_python("", folder, "run", "pair.pt2", "--rules", "gelu.rules")
     assert alone.returncode == 2 and "--import the module" in alone.stderr
-    helped = run_python("", folder, "run", "pair.pt2", "--rules", "gelu.rules", "--import", "pair_here")
-    assert helped.returncode == 0 and "outputs: agree" in helped.stdout, helped.stderr
+    capsys.readouterr()
+    assert main(["run", "pair.pt2", "--rules", "gelu.rules", "--import", "pair_here"]) == 0
+    assert "outputs: agree" in capsys.readouterr().out

@@ -5,7 +5,8 @@ from __future__ import annotations
 from attrs import frozen
 
 from ...dsl import ast
-from ..libraries import installed_libraries, load
+from ..installed import installed_libraries
+from ..libraries import load
 from ..ruleset import Rule
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...dsl.nearest import did_you_mean
+from ...dsl.nearest import nearest
 from ...dsl.source import FxrulesError, Problem
 
 
@@ -32,10 +32,10 @@ def rule_files(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def missing_file(path: Path, pattern: str) -> Problem:
-    """The problem of a file that does not exist, with the nearest names beside it."""
+    """The problem of a file that does not exist, with the nearest name beside it."""
     folder = path.parent
     if not folder.is_dir():
         return Problem(None, "no-file", f"{path}: no such file, and no folder {folder}")
-    return Problem(
-        None, "no-file", f"{path}: no such file", did_you_mean(path.name, [p.name for p in folder.glob(pattern)])
-    )
+    # Common endings make all files look alike, so only the nearest is worth showing.
+    near = nearest(path.name, [one.name for one in folder.glob(pattern)], 1)
+    return Problem(None, "no-file", f"{path}: no such file", f"did you mean `{near[0]}`?" if near else "")
