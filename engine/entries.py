@@ -84,7 +84,9 @@ def _parse_form(entry: list[str], params: tuple[Param, ...], index: Mapping[str,
     return Form(level, kind, target, tuple(own), tuple(roles), tuple(constants))
 
 
-def _parse_own(text: str, keyword_only: bool, params: tuple[Param, ...], index: Mapping[str, int]) -> tuple[Param, Role]:
+def _parse_own(
+    text: str, keyword_only: bool, params: tuple[Param, ...], index: Mapping[str, int]
+) -> tuple[Param, Role]:
     for mark, role in ((" == ", Fixed), (" ~ ", Ignored)):
         declared, found, value = text.rpartition(mark)
         if found:

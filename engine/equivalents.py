@@ -75,7 +75,9 @@ def _order(name: str, args: tuple[Any, ...], rank: int | None) -> tuple[int, ...
         first, second = args[1:] if name == "transpose" else (-2, -1)
         if name == "t" and rank < 2:
             return tuple(dims)
-        if not (isinstance(first, int) and isinstance(second, int)) or not all(-rank <= d < rank for d in (first, second)):
+        if not (isinstance(first, int) and isinstance(second, int)) or not all(
+            -rank <= d < rank for d in (first, second)
+        ):
             return None
         dims[first], dims[second] = dims[second], dims[first]
         return tuple(dims)

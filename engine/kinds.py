@@ -204,14 +204,48 @@ _READERS: Mapping[str, Reader] = {
 
 @cache
 def admits(kind: str) -> frozenset[str]:
-    """What a node of this kind may carry: ``"tensor"``, ``"number"``, ``"list"``; empty where anything goes."""
-    found = set()
+    """What a node of this kind may carry: ``"tensor"``, ``"number"``, ``"list"``; empty where anything goes.
+
+    ``"tensor[]"`` and ``"number[]"`` say what the nodes in a list may carry.
+
+    >>> sorted(admits("Tensor|Scalar")), sorted(admits("Tensor[]"))
+    (['number', 'tensor'], ['list', 'tensor[]'])
+    """
+    found: set[str] = set()
     for one in kind.partition(" or ")[0].rstrip("?").split("|"):
-        word = one.rstrip("?")
-        if word in ("any", "Generator"):
+        base, bracket, _ = one.rstrip("?").partition("[")
+        if base in ("any", "Generator"):
             return frozenset()
-        found.add("list" if word.endswith("]") else "tensor" if word == "Tensor" else "number")
+        carried = "tensor" if base.rstrip("?") == "Tensor" else "number"
+        found |= {"list", f"{carried}[]"} if bracket else {carried}
     return frozenset(found)
+
+
+def node_kind(node: Node) -> str | None:
+    """What a node carries, by its metadata: ``"tensor"``, ``"number"`` or ``"list"``; None if unknown."""
+    meta = node.meta
+    fact = meta.get("val")
+    if fact is None:
+        fact = meta.get("example_value")
+    if isinstance(fact, torch.Tensor) or (fact is None and (node.op == "get_attr" or "tensor_meta" in meta)):
+        return "tensor"
+    if isinstance(fact, tuple | list):
+        return "list"
+    return None if fact is None else "number"
+
+
+def carries(value: Any, admitted: frozenset[str], strict: bool) -> bool:
+    """Whether the nodes in a value carry what is admitted; ``strict``: one of unknown kind is a tensor."""
+    if not admitted or isinstance(value, str | bytes):
+        return True
+    if isinstance(value, list | tuple):
+        return all(_carries(one, admitted, strict, "[]") for one in value if isinstance(one, Node))
+    return not isinstance(value, Node) or _carries(value, admitted, strict, "")
+
+
+def _carries(node: Node, admitted: frozenset[str], strict: bool, suffix: str) -> bool:
+    kind = node_kind(node) or ("tensor" if strict else None)
+    return kind is None or kind + suffix in admitted
 
 
 def written(kind: str, value: Any) -> Any:

@@ -160,7 +160,7 @@ class Views:
             return None if found is None else self._view(node, family, form, found)
         for strict in (True, False):
             for family, form in spellings:
-                if suits(family, form, args, kwargs, self._kind, strict):
+                if suits(family, form, args, kwargs, strict):
                     found = bind(family, form, args, kwargs, module)
                     if found is not None:
                         return self._view(node, family, form, found)
@@ -264,14 +264,6 @@ class Views:
         for name in path.split("."):
             found = getattr(found, name, None)
         return found
-
-    def _kind(self, node: Node) -> str | None:
-        fact = self.fact(node)
-        if isinstance(fact, torch.Tensor):
-            return "tensor"
-        if isinstance(fact, tuple | list):
-            return "list"
-        return None if fact is None else "number"
 
     def _rank(self, value: Any) -> int | None:
         if isinstance(value, tuple):

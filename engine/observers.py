@@ -65,5 +65,6 @@ def _is_read(node: Node) -> bool:
         return str(node.target) in _READS
     # arithmetic on sizes: only where it is known to be about numbers
     return getattr(node.target, "__module__", "") in ("_operator", "math", "torch") and isinstance(
-        node.meta.get("val", node.meta.get("example_value")), int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool
+        node.meta.get("val", node.meta.get("example_value")),
+        int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool,
     )

@@ -18,10 +18,9 @@ from attrs import frozen
 from torch.fx import Node
 
 from .families import REQUIRED, Bound, Family, FamilyTable, Fixed, Form, Ignored, Param
-from .kinds import UNFIT, ModuleAttr, Reader, admits, plain_value, reader, written
+from .kinds import UNFIT, ModuleAttr, Reader, admits, carries, plain_value, reader, written
 from .values import same_value
 
-Kind: TypeAlias = Callable[[Node], str | None]
 Call: TypeAlias = tuple[Callable[..., Any] | str, tuple[Any, ...], dict[str, Any]]
 
 
@@ -120,7 +119,11 @@ def own_values(plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> li
 
 
 def bind(
-    family: Family, form: Form, args: Sequence[Any], kwargs: Mapping[str, Any], module: tuple[str, torch.nn.Module] | None = None
+    family: Family,
+    form: Form,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    module: tuple[str, torch.nn.Module] | None = None,
 ) -> tuple[Any, ...] | None:
     """The family's arguments that a call of this form has, defaults filled; None if the call is not of the family.
 
@@ -157,27 +160,18 @@ def module_value(module: tuple[str, torch.nn.Module], name: str) -> Any:
     return ModuleAttr(f"{path}.{name}") if isinstance(value, torch.Tensor) else plain_value(value)
 
 
-def suits(family: Family, form: Form, args: Sequence[Any], kwargs: Mapping[str, Any], kind_of: Kind, strict: bool) -> bool:
+def suits(family: Family, form: Form, args: Sequence[Any], kwargs: Mapping[str, Any], strict: bool) -> bool:
     """Whether the nodes among the arguments carry what the form takes there.
 
     Tells apart ``torch.max(x, 1)`` and ``torch.max(x, y)``. ``strict``: a node of unknown kind is a tensor.
     """
     plan = plan_of(family, form)
     values = own_values(plan, args, kwargs)
-    if values is None:
-        return False
-    for at, admitted in plan.admitted:
-        if isinstance(values[at], Node) and admitted:
-            kind = kind_of(values[at]) or ("tensor" if strict else None)
-            if kind is not None and kind not in admitted:
-                return False
-    return True
+    return values is not None and all(carries(values[at], admitted, strict) for at, admitted in plan.admitted)
 
 
 # ---------------------------------------------------------------------- emission
-def emit(
-    table: FamilyTable, family: Family, args: Sequence[Any], level: str, *, numbers: bool = False
-) -> Call | None:
+def emit(table: FamilyTable, family: Family, args: Sequence[Any], level: str, *, numbers: bool = False) -> Call | None:
     """The op as a call at a level: its target, arguments and keywords, trailing defaults left out.
 
     A target that is text is a method's name. None means that the family has no form at
@@ -186,23 +180,28 @@ def emit(
     """
     groups = (("any",),) if numbers else (("torch", "any"),) if level == "torch" else ((level,), ("any",))
     for wanted in groups:
-        for form in family.forms:
-            if form.level in wanted and form.kind != "module":
-                call = emit_form(family, form, args)
+        forms = [form for form in family.forms if form.level in wanted and form.kind != "module"]
+        for strict in (True, False):
+            for form in forms:
+                call = emit_form(family, form, args, strict)
                 if call is not None:
                     return call
     return None
 
 
-def emit_form(family: Family, form: Form, args: Sequence[Any]) -> Call | None:
-    """The op spelled in this form; None if the form cannot say these arguments or is not installed."""
+def emit_form(family: Family, form: Form, args: Sequence[Any], strict: bool = True) -> Call | None:
+    """The op spelled in this form; None if the form cannot say these arguments or is not installed.
+
+    ``strict``: a node of unknown kind is a tensor.
+    """
+    own = own_arguments(family, form, args, strict)
+    if form.kind == "attribute":
+        return own and (getattr, (own[0], form.target.removeprefix("getattr.")), {})
     target = form.target.removeprefix("Tensor.") if form.kind == "method" else resolve(form.target)
-    own = own_arguments(family, form, args)
     if target is None or own is None:
         return None
-    if form.kind == "attribute":
-        return getattr, (own[0], form.target.removeprefix("getattr.")), {}
     count = sum(1 for param in form.params if not param.keyword_only)
+    spread = next((i for i, param in enumerate(form.params) if param.varargs and param.type == "Tensor[]"), None)
     while count and _is_default(form.params[count - 1], own[count - 1]):
         count -= 1
     kwargs = {
@@ -210,10 +209,12 @@ def emit_form(family: Family, form: Form, args: Sequence[Any]) -> Call | None:
         for param, value in zip(form.params, own, strict=True)
         if param.keyword_only and not _is_default(param, value)
     }
+    if spread is not None and spread == count - 1:
+        return target, (*own[:spread], *own[spread]), kwargs
     return target, tuple(own[:count]), kwargs
 
 
-def own_arguments(family: Family, form: Form, args: Sequence[Any]) -> list[Any] | None:
+def own_arguments(family: Family, form: Form, args: Sequence[Any], strict: bool = True) -> list[Any] | None:
     """One value for each own parameter of the form; None if it cannot say the family's arguments."""
     plan = plan_of(family, form)
     said = {role.index for role in form.roles if isinstance(role, Bound)}
@@ -229,7 +230,7 @@ def own_arguments(family: Family, form: Form, args: Sequence[Any]) -> list[Any] 
                     value = written(word(param.type), param.default)
                 else:
                     value = written(word(param.type), value)
-                if value is UNFIT:
+                if value is UNFIT or not carries(value, admits(word(param.type)), strict):
                     return None
                 found.append(value)
             case Fixed(value) | Ignored(value):
@@ -244,7 +245,9 @@ def _is_default(param: Param, value: Any) -> bool:
     return same_value(plain_value(read(value)), plain_value(read(param.default)))
 
 
-def emit_module(family: Family, args: Sequence[Any]) -> tuple[type[torch.nn.Module], dict[str, Any], tuple[Any, ...]] | None:
+def emit_module(
+    family: Family, args: Sequence[Any]
+) -> tuple[type[torch.nn.Module], dict[str, Any], tuple[Any, ...]] | None:
     """The op as an nn.Module that follows train and eval: its class, the constructor's keywords, the call's arguments.
 
     For ops such as dropout at level torch; only modules without tensors of their own.

@@ -22,9 +22,7 @@ def same_value(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if isinstance(a, Node) or isinstance(b, Node):
-        return (
-            isinstance(a, Node) and isinstance(b, Node) and a.op == "get_attr" == b.op and a.target == b.target
-        )
+        return isinstance(a, Node) and isinstance(b, Node) and a.op == "get_attr" == b.op and a.target == b.target
     if isinstance(a, bool) or isinstance(b, bool):
         return False
     if isinstance(a, int | float | complex) and isinstance(b, int | float | complex):

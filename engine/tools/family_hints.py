@@ -20,52 +20,92 @@ ALIASES: Mapping[str, str] = {
     "special_xlogy": "xlogy", "linalg_inv": "inverse", "linalg_det": "det", "linalg_slogdet": "slogdet",
     "linalg_matrix_exp": "matrix_exp", "linalg_matrix_power": "matrix_power", "arctan2": "atan2",
     "split_with_sizes": "split", "nll_loss_nd": "nll_loss", "cross_entropy_loss": "cross_entropy",
-    "col2im": "fold", "grid_sampler": "grid_sample", "_softmax": "_softmax", "sym_size": "size",
-    "sym_stride": "stride", "sym_numel": "numel", "sym_storage_offset": "storage_offset", "sym_is_contiguous": "is_contiguous", "_reshape_alias": "_reshape_alias",
+    "col2im": "fold", "grid_sampler": "grid_sample", "log_sigmoid": "logsigmoid", "sym_size": "size",
+    "sym_stride": "stride", "sym_numel": "numel", "sym_storage_offset": "storage_offset",
+    "sym_is_contiguous": "is_contiguous", "affine_grid_generator": "affine_grid", "dropout2d": "feature_dropout",
 }  # fmt: skip
 
+
 # Aliases by the documentation that are not the same function of their arguments.
-NOT_ALIASES = frozenset({"orgqr", "pinverse", "sigmoid", "erf", "erfc", "erfinv", "exp2", "expm1", "sinc", "digamma",
-    "polygamma", "logit", "i0", "igamma", "igammac", "mvlgamma", "xlogy", "inverse", "det", "slogdet", "matrix_exp",
-    "matrix_power"})  # fmt: skip
+NOT_ALIASES = frozenset(
+    "pinverse sigmoid erf erfc erfinv exp2 expm1 sinc digamma polygamma logit i0 igamma igammac mvlgamma xlogy"
+    " inverse det slogdet matrix_exp matrix_power".split()
+)
+
 
 # ATen ops without a public name that graphs contain all the same.
-INTERNAL = frozenset({"slice", "alias", "copy", "lift_fresh_copy", "lift_fresh", "im2col", "T", "H", "sym_size"})
+INTERNAL = frozenset({"slice", "alias", "copy", "lift_fresh_copy", "lift_fresh", "im2col", "_to_copy"})
+
 
 # Overloads that are another op than the rest of their packet.
 ELSEWHERE: Mapping[str, str] = {
     "max.other": "maximum", "min.other": "minimum", "view.dtype": "view_dtype", "view_copy.dtype": "view_copy_dtype",
     "repeat_interleave.Tensor": "repeat_interleave_range", "lstm.data": "lstm_packed", "gru.data": "gru_packed",
     "rnn_relu.data": "rnn_relu_packed", "rnn_tanh.data": "rnn_tanh_packed", "to.other": "to_other",
-    "where.default": "where_nonzero", "linalg_pinv.default": "linalg_pinv_rcond", "linalg_pinv.rcond_tensor": "linalg_pinv_rcond",
-    "linalg_matrix_rank.default": "linalg_matrix_rank_tol", "linalg_matrix_rank.tol_tensor": "linalg_matrix_rank_tol",
-    "atleast_1d.Sequence": "atleast_1d_list", "atleast_2d.Sequence": "atleast_2d_list",
-    "atleast_3d.Sequence": "atleast_3d_list", "dequantize.tensors": "dequantize_list",
-    "quantize_per_tensor.tensors": "quantize_per_tensor_list", "rsub.Tensor": "sub", "rsub.Scalar": "sub", "_to_copy.default": "to",
+    "where.default": "nonzero_numpy", "linalg_pinv.default": "linalg_pinv_rcond",
+    "linalg_pinv.rcond_tensor": "linalg_pinv_rcond", "linalg_matrix_rank.default": "linalg_matrix_rank_tol",
+    "linalg_matrix_rank.tol_tensor": "linalg_matrix_rank_tol", "atleast_1d.Sequence": "atleast_1d_list",
+    "atleast_2d.Sequence": "atleast_2d_list", "atleast_3d.Sequence": "atleast_3d_list",
+    "dequantize.tensors": "dequantize_list", "quantize_per_tensor.tensors": "quantize_per_tensor_list",
+    "rsub.Tensor": "sub", "rsub.Scalar": "sub", "_to_copy.default": "to",
+    **{f"adaptive_max_pool{n}d.default": f"adaptive_max_pool{n}d_with_indices" for n in (1, 2, 3)},
+    **{f"fractional_max_pool{n}d.default": f"fractional_max_pool{n}d_with_samples" for n in (2, 3)},
+    **{f"max_unpool{n}d.default": f"max_unpool{n}d_to_size" for n in (2, 3)},
+    "nll_loss.default": "nll_loss_flat", "unique_consecutive.default": "unique_consecutive_all", "tensordot.default": "tensordot_dims",
+    "embedding_bag.default": "embedding_bag_all", "embedding_bag.padding_idx": "embedding_bag_all",
 }  # fmt: skip
 
+
 # The signature of a family where no overload and no Python function has it.
+_FACTORY = ["dtype: dtype? = null", "layout: layout? = null", "device: device? = null",
+            "pin_memory: bool or false = false"]  # fmt: skip
+_REDUCTION = ["input: Tensor", "dim: dim[1]? = null", "*", "correction: Scalar or 1 = 1", "keepdim: bool = false"]
 PARAMS: Mapping[str, Sequence[str]] = {
     "to": ["input: Tensor", "dtype: dtype? = null", "device: device? = null", "layout: layout? = null",
-           "non_blocking: bool = false", "copy: bool = false", "memory_format: memory_format or torch.preserve_format = \"torch.preserve_format\""],
-    "arange": ["start: Scalar = 0", "end: Scalar", "step: Scalar = 1", "*", "dtype: dtype? = null",
-               "layout: layout? = null", "device: device? = null", "pin_memory: bool or false = false"],
-    "std": ["input: Tensor", "dim: dim[1]? = null", "*", "correction: Scalar or 1 = 1", "keepdim: bool = false"],
-    "var": ["input: Tensor", "dim: dim[1]? = null", "*", "correction: Scalar or 1 = 1", "keepdim: bool = false"],
-    "std_mean": ["input: Tensor", "dim: dim[1]? = null", "*", "correction: Scalar or 1 = 1", "keepdim: bool = false"],
-    "var_mean": ["input: Tensor", "dim: dim[1]? = null", "*", "correction: Scalar or 1 = 1", "keepdim: bool = false"],
+           "non_blocking: bool = false", "copy: bool = false",
+           "memory_format: memory_format or torch.preserve_format = \"torch.preserve_format\""],
+    "arange": ["start: Scalar = 0", "end: Scalar", "step: Scalar = 1", "*", *_FACTORY],
+    "std": _REDUCTION, "var": _REDUCTION, "std_mean": _REDUCTION, "var_mean": _REDUCTION,
     "softmax": ["input: Tensor", "dim: dim?", "dtype: dtype? = null"],
     "log_softmax": ["input: Tensor", "dim: dim?", "dtype: dtype? = null"],
     "softmin": ["input: Tensor", "dim: dim?", "dtype: dtype? = null"],
     "split": ["input: Tensor", "split_size_or_sections: int|int[]", "dim: dim = 0"],
-    "embedding": ["input: Tensor", "weight: Tensor", "padding_idx: int or -1 = -1", "scale_grad_by_freq: bool = false",
-                  "sparse: bool = false"],
+    "hsplit": ["input: Tensor", "indices_or_sections: int|int[]"],
+    "vsplit": ["input: Tensor", "indices_or_sections: int|int[]"],
+    "dsplit": ["input: Tensor", "indices_or_sections: int|int[]"],
+    "tensor_split": ["input: Tensor", "indices_or_sections: Tensor|int|int[]", "dim: dim = 0"],
+    "histogramdd": ["input: Tensor", "bins: int|int[]|Tensor[]", "range: float[]? = null", "weight: Tensor? = null",
+                    "density: bool = false"],
+    "embedding": ["input: Tensor", "weight: Tensor", "padding_idx: int or -1 = -1",
+                  "scale_grad_by_freq: bool = false", "sparse: bool = false"],
+    "grid_sample": ["input: Tensor", "grid: Tensor", "mode: str = \"bilinear\"", "padding_mode: str = \"zeros\"",
+                    "align_corners: bool or false = false"],
+    "affine_grid": ["theta: Tensor", "size: int[]", "align_corners: bool or false = false"],
+    "cdist": ["x1: Tensor", "x2: Tensor", "p: float = 2.0",
+              "compute_mode: str = \"use_mm_for_euclid_dist_if_necessary\""],
+    "adaptive_avg_pool2d": ["input: Tensor", "output_size: int?[2]"],
+    "adaptive_avg_pool3d": ["input: Tensor", "output_size: int?[3]"],
+    "adaptive_max_pool1d": ["input: Tensor", "output_size: int[1]"],
+    "adaptive_max_pool2d": ["input: Tensor", "output_size: int?[2]"],
+    "adaptive_max_pool3d": ["input: Tensor", "output_size: int?[3]"],
+    "adaptive_max_pool2d_with_indices": ["input: Tensor", "output_size: int?[2]"],
+    "adaptive_max_pool3d_with_indices": ["input: Tensor", "output_size: int?[3]"],
+    "im2col": ["input: Tensor", "kernel_size: int[2]", "dilation: int[2] = [1, 1]", "padding: int[2] = [0, 0]",
+               "stride: int[2] = [1, 1]"],
+    "norm": ["input: Tensor", "p: any = \"fro\"", "dim: dim[1]? = null", "keepdim: bool = false",
+             "dtype: dtype? = null"],
+    "einsum": ["equation: str", "tensors: Tensor[]"],
     "getitem": ["input: any", "index: any"],
+    "setitem": ["input: any", "index: any", "value: any"],
     "size": ["input: Tensor", "dim: dim? = null"],
+    "stride": ["input: Tensor", "dim: dim? = null"],
     "hamming_window": ["window_length: int", "periodic: bool = true", "alpha: float = 0.54", "beta: float = 0.46", "*",
-                       "dtype: dtype? = null", "layout: layout? = null", "device: device? = null", "pin_memory: bool or false = false"],
+                       *_FACTORY],
+    "nonzero_numpy": ["input: Tensor"],
+    "unfold": ["input: Tensor", "dimension: dim", "size: int", "step: int"],
     "mT": ["input: Tensor"], "T": ["input: Tensor"], "mH": ["input: Tensor"], "H": ["input: Tensor"],
 }  # fmt: skip
+
 
 # What an overload that lacks a parameter has in its place; None where nothing is said.
 ABSENT: Mapping[str, Mapping[str, object]] = {
@@ -76,35 +116,54 @@ ABSENT: Mapping[str, Mapping[str, object]] = {
 }  # fmt: skip
 
 # Own names that differ from the family's; the key is a packet, an overload or a target.
+_SECTIONS = {"indices": "indices_or_sections", "sections": "indices_or_sections"}
 RENAMES: Mapping[str, Mapping[str, str]] = {
     "rsub": {"self": "other", "input": "other", "other": "input"},
     **{name: {"unbiased": "correction"} for name in ("std", "var", "std_mean", "var_mean")},
-    "embedding": {"indices": "input"},
-    "torch.nn.functional.embedding": {},
-    "hsplit": {"indices": "indices_or_sections", "sections": "indices_or_sections"},
-    "vsplit": {"indices": "indices_or_sections", "sections": "indices_or_sections"},
-    "dsplit": {"indices": "indices_or_sections", "sections": "indices_or_sections"},
-    "tensor_split": {"indices": "indices_or_sections", "sections": "indices_or_sections", "tensor_indices_or_sections": "indices_or_sections"},
+    "hsplit": _SECTIONS, "vsplit": _SECTIONS, "dsplit": _SECTIONS,
+    "tensor_split": {**_SECTIONS, "tensor_indices_or_sections": "indices_or_sections"},
     "isin": {"element": "elements", "test_element": "test_elements"},
     "scatter": {"value": "src"},
-    "result_type": {"tensor": "tensor1", "scalar": "tensor1", "scalar1": "tensor1", "other": "tensor2", "scalar2": "tensor2", "Scalar_Tensor.tensor": "tensor2"},
+    "result_type": {"tensor": "tensor1", "scalar": "tensor1", "scalar1": "tensor1", "other": "tensor2",
+                    "scalar2": "tensor2"},
     "split": {"split_size": "split_size_or_sections", "split_sizes": "split_size_or_sections", "tensor": "input"},
     "split_with_sizes": {"split_sizes": "split_size_or_sections"},
     "dropout": {"train": "training"}, "alpha_dropout": {"train": "training"}, "feature_dropout": {"train": "training"},
-    "feature_alpha_dropout": {"train": "training"},
-    "matmul": {"tensor2": "other"}, "mm": {}, "cross_entropy_loss": {"self": "input"},
-    "torch.nn.functional.fold": {}, "atan2": {}, "trapz": {}, "fill": {},
+    "feature_alpha_dropout": {"train": "training"}, "matmul": {"tensor2": "other"},
+    "swapaxes": {"axis0": "dim0", "axis1": "dim1"},
+    "embedding": {"indices": "input"}, "torch.nn.functional.embedding": {"input": "input"},
+    "grid_sampler": {"interpolation_mode": "mode"}, "embedding_bag": {"indices": "input"},
+    "result_type.Scalar_Tensor": {"tensor": "tensor2"}, "where.default": {"condition": "input"},
 }  # fmt: skip
+
 
 # Own parameters that cannot change the result, with the value that is emitted.
 IGNORED: Mapping[str, object] = {"cudnn_enabled": True, "cudnn_enable": True, "_stacklevel": 3, "norm_type": 2.0}
+# ... unless it matters to these.
+HEEDED = frozenset({"embedding_renorm_", "lp_pool1d", "lp_pool2d", "lp_pool3d"})
+
 
 # Own parameters that must have this value, else the call is not of the family.
 FIXED: Mapping[str, object] = {
     "inplace": False, "out": None, "size_average": None, "reduce": None, "requires_grad": False, "max_norm": None,
-    "return_indices": False, "names": None,
+    "return_indices": False, "names": None, "distance_function": None,
+    "generator": None, "as_tuple": False, "path": None,
 }  # fmt: skip
+# ... in these families only.
+FIXED_IN: Mapping[str, Mapping[str, object]] = {
+    name: {"weight": None} for name in ("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss")
+}
 
+# Own parameters that are words for the user and numbers in a schema; the key is a packet and the parameter.
+ENUMS: Mapping[tuple[str, str], str] = {
+    ("grid_sampler", "interpolation_mode"): "enum bilinear=0 nearest=1 bicubic=2",
+    ("grid_sampler", "padding_mode"): "enum zeros=0 border=1 reflection=2",
+    ("cdist", "compute_mode"): "enum use_mm_for_euclid_dist_if_necessary=0 use_mm_for_euclid_dist=1"
+    " donot_use_mm_for_euclid_dist=2",
+}
+
+
+# Ops whose first two arguments may be swapped.
 COMMUTATIVE = frozenset(
     "add mul bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor eq ne maximum minimum fmax fmin gcd lcm"
     " hypot logaddexp logaddexp2".split()
@@ -134,7 +193,10 @@ EFFECTS: Mapping[str, tuple[str, Sequence[Mapping[str, object]]]] = {
 }  # fmt: skip
 
 # Family parameters that a spelling cannot vary, where that is not the default.
-CONSTANTS: Mapping[str, Mapping[str, object]] = {"aten._to_copy.default": {"copy": True}}
+CONSTANTS: Mapping[str, Mapping[str, object]] = {
+    "aten._to_copy.default": {"copy": True}, "aten.stft.default": {"center": False},
+}  # fmt: skip
+
 
 # Parameters that are None when they equal another one.
 LIKE: Mapping[str, Mapping[str, str]] = {
@@ -145,34 +207,3 @@ LIKE: Mapping[str, Mapping[str, str]] = {
 
 # Families whose dims are counted in a result that has one dimension more.
 EXTRA_DIM = frozenset({"unsqueeze", "stack", "diag_embed", "unsqueeze_copy"})
-
-_CASTS = {
-    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "int": "int32", "long": "int64",
-    "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool", "cfloat": "complex64", "cdouble": "complex128",
-    "chalf": "complex32",
-}  # fmt: skip
-
-# Spellings that neither a schema nor a signature gives.
-SPELLINGS: Mapping[str, Sequence[Sequence[str]]] = {
-    "to": [
-        ["Tensor.to", "self: Tensor -> input", "dtype: dtype", "non_blocking", "copy", "*", "memory_format"],
-        ["Tensor.to", "self: Tensor -> input", "device", "dtype", "non_blocking", "copy", "*", "memory_format"],
-        ["Tensor.type", "self: Tensor -> input", "dtype: dtype", "non_blocking"],
-        ["Tensor.cpu", "self: Tensor -> input", "memory_format", ":= device \"cpu\""],
-        *(
-            [f"Tensor.{name}", "self: Tensor -> input", "memory_format", f":= dtype \"torch.{dtype}\""]
-            for name, dtype in _CASTS.items()
-        ),
-    ],
-    "to_other": [["Tensor.to", "self: Tensor -> input", "other: Tensor", "non_blocking", "copy", "*", "memory_format"]],
-    "getitem": [["operator.getitem", "input", "index"]],
-    "size": [["getattr.shape", "self: Tensor -> input"]],
-    "dim": [["getattr.ndim", "self: Tensor -> input"]],
-    "mT": [["getattr.mT", "self: Tensor -> input"]],
-    "T": [["getattr.T", "self: Tensor -> input"]],
-    "mH": [["getattr.mH", "self: Tensor -> input"]],
-    "H": [["getattr.H", "self: Tensor -> input"]],
-    "real": [["getattr.real", "self: Tensor -> input"]],
-    "imag": [["getattr.imag", "self: Tensor -> input"]],
-    "split": [["Tensor.split", "self: Tensor -> input", "split_size: int|int[] -> split_size_or_sections", "dim"]],
-}  # fmt: skip

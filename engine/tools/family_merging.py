@@ -21,6 +21,8 @@ class Spelled:
     args: tuple[Arg, ...]
     packet: str
     varargs: bool = False
+    fixed: tuple[tuple[str, object], ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 def family_name(packet: str, name: str, spelled: str) -> str:
@@ -41,12 +43,14 @@ def merged(family: str, spellings: Sequence[tuple[str, tuple[Arg, ...]]], python
     found: dict[str, Arg] = {}
     for packet, args in sorted(_first_of_each(spellings), key=lambda one: -sum(not arg.keyword_only for arg in one[1])):
         for arg in args:
-            if arg.name in hints.IGNORED:
+            if arg.name in hints.IGNORED and packet not in hints.HEEDED:
                 continue
             name = family_name(packet, arg.name, packet)
             known = found.get(name)
             if known is None:
-                found[name] = evolve(arg, name=name, keyword_only=arg.keyword_only or bool(found) and packet != spellings[0][0])
+                found[name] = evolve(
+                    arg, name=name, keyword_only=arg.keyword_only or bool(found) and packet != spellings[0][0]
+                )
             elif known.default is NO_DEFAULT:
                 found[name] = evolve(known, default=arg.default)
     for packet, args in spellings:
@@ -58,7 +62,10 @@ def merged(family: str, spellings: Sequence[tuple[str, tuple[Arg, ...]]], python
     for name, arg in found.items():
         everywhere = all(name in {family_name(packet, own.name, packet) for own in args} for packet, args in spellings)
         required = any(
-            own.default is NO_DEFAULT for packet, args in spellings for own in args if family_name(packet, own.name, packet) == name
+            own.default is NO_DEFAULT
+            for packet, args in spellings
+            for own in args
+            if family_name(packet, own.name, packet) == name
         )
         if name in absent:
             found[name] = evolve(arg, default=absent[name])
@@ -106,9 +113,8 @@ def union(a: str, b: str) -> str:
         return a
     optional = "?" if a.endswith("?") or b.endswith("?") else ""
     words = list(dict.fromkeys([*a.rstrip("?").split("|"), *b.rstrip("?").split("|")]))
-    for base in ("dim", "int"):
-        if base in words and any(word.startswith(f"{base}[") for word in words) and "sections" not in a:
-            words = [word for word in words if not word.startswith(base)] + [f"{base}[1]"]
+    if "dim" in words and any(word.startswith("dim[") for word in words):
+        words = [word for word in words if not word.startswith("dim")] + ["dim[1]"]
     if "float" in words and "Scalar" in words:
         words.remove("float")
     if "any" in words:
@@ -132,7 +138,7 @@ def default_text(kind: str, default: Any) -> str:
     return json.dumps(str(value) if type(value).__module__ == "torch" else value)
 
 
-def form_texts(spelled: Spelled, params: Mapping[str, str]) -> list[str] | None:
+def form_texts(family: str, spelled: Spelled, params: Mapping[str, str]) -> list[str] | None:
     """The spelling as the file has it; None if an argument has no place in the family.
 
     ``params`` has the text of each parameter of the family by its name.
@@ -144,22 +150,31 @@ def form_texts(spelled: Spelled, params: Mapping[str, str]) -> list[str] | None:
             texts.append("*")
             starred = True
         name = family_name(spelled.packet, arg.name, spelled.target)
+        fixed = {**hints.FIXED, **hints.FIXED_IN.get(family, {}), **dict(spelled.fixed)}
         if name in params and arg.name not in ("inplace", "return_indices"):
             if name in said:
                 return None
             said.add(name)
-            texts.append(_bound(evolve(arg, name=f"*{arg.name}" if spelled.varargs and name == _first(spelled) else arg.name), name, params[name]))
+            spread = spelled.varargs and name == _first(spelled)
+            own = evolve(arg, name=f"*{arg.name}" if spread else arg.name)
+            texts.append(_bound(own, spelled.packet, name, params[name]))
         elif arg.name in hints.IGNORED:
-            texts.append(f"{arg.name}: any = {json.dumps(hints.IGNORED[arg.name])} ~ {json.dumps(hints.IGNORED[arg.name])}")
-        elif arg.name in hints.FIXED:
-            default = arg.default if arg.default is not NO_DEFAULT else hints.FIXED[arg.name]
-            texts.append(f"{arg.name}: any = {json.dumps(default)} == {json.dumps(hints.FIXED[arg.name])}")
+            texts.append(f"{arg.name}: any{_default_part(arg)} ~ {json.dumps(hints.IGNORED[arg.name])}")
+        elif arg.name in fixed:
+            mark = "~" if arg.name in spelled.ignored else "=="
+            texts.append(f"{arg.name}: any{_default_part(arg)} {mark} {json.dumps(fixed[arg.name])}")
         else:
             return None
     constants = hints.CONSTANTS.get(spelled.target, {})
     texts += [f":= {name} {json.dumps(value)}" for name, value in constants.items() if name in params]
-    lacking = [name for name, text in params.items() if name not in said and name not in constants and " = " not in text]
+    lacking = [
+        name for name, text in params.items() if name not in said and name not in constants and " = " not in text
+    ]
     return None if lacking else texts
+
+
+def _default_part(arg: Arg) -> str:
+    return "" if arg.default is NO_DEFAULT else f" = {json.dumps(arg.default)}"
 
 
 def _first(spelled: Spelled) -> str:
@@ -167,11 +182,15 @@ def _first(spelled: Spelled) -> str:
     return next(family_name(spelled.packet, arg.name, spelled.target) for arg in spelled.args if arg.name != "self")
 
 
-def _bound(arg: Arg, name: str, text: str) -> str:
-    kind = arg.kind or text.partition(": ")[2].partition(" = ")[0]
+def _bound(arg: Arg, packet: str, name: str, text: str) -> str:
     family_kind = text.partition(": ")[2].partition(" = ")[0]
+    kind = arg.kind or family_kind
+    if kind == "int" and (packet, arg.name) in hints.ENUMS and family_kind == "str":
+        kind = hints.ENUMS[packet, arg.name]
     if arg.name == "unbiased" and name == "correction":
         kind = "unbiased"
+    if kind == "int?" and (packet, arg.name) in hints.ENUMS:
+        kind = hints.ENUMS[packet, arg.name]
     if kind == "int" and arg.name == "reduction" and family_kind == "str":
         kind = "enum none=0 mean=1 sum=2"
     if family_kind.startswith("dim+1") and kind.startswith("dim"):
@@ -180,7 +199,7 @@ def _bound(arg: Arg, name: str, text: str) -> str:
     if kind == "unbiased" and arg.default is not NO_DEFAULT:
         return f"{arg.name}: unbiased = {json.dumps(arg.default)} -> correction"
     if "enum" in kind and arg.default is not NO_DEFAULT:
-        written = f"{arg.name}: {kind} = {json.dumps(reader(kind)(arg.default))}"
+        written = f"{arg.name}: {kind} = {json.dumps(reader(kind)(arg.default or 0))}"
     else:
         written = param_text(own)
     plain = written.removeprefix("*")

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from attrs import frozen
+from attrs import evolve, frozen
 
 MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 DTYPES = ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
@@ -84,9 +84,10 @@ def _is_usable(schema: Any) -> bool:
     return not schema.overload_name.endswith(("hacked_twin", "generator", "generator_with_names", "names"))
 
 
-def _order(one: Overload) -> tuple[bool, bool, int, str]:
-    """Overloads on tensors come before those on scalars, with fewer arguments before those with more."""
-    return one.name != "default", not one.name.startswith("Tensor"), len(one.args), one.name
+def _order(one: Overload) -> tuple[bool, bool, int, bool, str]:
+    """Overloads on tensors come before those on scalars, few arguments before many, ``sections`` before ``indices``."""
+    lists = any(arg.kind == "int[]" for arg in one.args)
+    return one.name != "default", not one.name.startswith("Tensor"), len(one.args), lists, one.name
 
 
 def _overload(schema: Any) -> Overload:
@@ -130,17 +131,46 @@ def _kind(text: str, size: int | None) -> str:
 
 
 def python_signature(target: Callable[..., Any]) -> tuple[Arg, ...] | None:
-    """The arguments of a function written in Python, kinds left empty; None for a builtin."""
+    """The arguments of a function written in Python, kinds by its annotations; None for a builtin."""
     if not inspect.isfunction(target):
         return None
-    if target.__qualname__.startswith("boolean_dispatch"):  # with and without indices behind one name
-        return python_signature(inspect.getclosurevars(target).nonlocals["if_false"])
     found = []
-    for one in inspect.signature(target).parameters.values():
+    for one in inspect.signature(_dispatched(target)).parameters.values():
         default = NO_DEFAULT if one.default is inspect.Parameter.empty else one.default
         name = f"*{one.name}" if one.kind is inspect.Parameter.VAR_POSITIONAL else one.name
         found.append(Arg(name, "", default, one.kind is inspect.Parameter.KEYWORD_ONLY))
     return tuple(found)
+
+
+def _dispatched(target: Callable[..., Any]) -> Callable[..., Any]:
+    """The function behind one that chooses by a flag, such as `return_indices`."""
+    while target.__qualname__.startswith("boolean_dispatch"):
+        target = inspect.getclosurevars(target).nonlocals["if_false"]
+    return target
+
+
+def annotated_signature(target: Callable[..., Any]) -> tuple[Arg, ...]:
+    """The arguments of a Python function with the kinds that its annotations say; ``any`` where they say little."""
+    parameters = inspect.signature(_dispatched(target)).parameters
+    return tuple(
+        evolve(arg, kind=_annotated(parameters[arg.name.removeprefix("*")], arg)) for arg in python_signature(target) or ()
+    )
+
+
+def _annotated(parameter: inspect.Parameter, arg: Arg) -> str:
+    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+        return "Tensor[]"
+    text = str(getattr(parameter.annotation, "__name__", parameter.annotation)).replace("torch.", "")
+    kind = text if text in ("Tensor", "bool", "str", "float") else "any"
+    if arg.name in ("input", "input1", "input2", "target", "indices"):
+        kind = "Tensor"
+    return "Tensor?" if "Tensor | None" in text else kind
+
+
+def indices_function(name: str) -> Callable[..., Any] | None:
+    """The function of torch.nn.functional that ``name`` is, with its indices, if it has that choice."""
+    found = getattr(F, f"{name}_with_indices", None)
+    return found if found is not None and hasattr(F, name) else None
 
 
 def documented_aliases(names: set[str]) -> Mapping[str, str]:

@@ -14,12 +14,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from attrs import evolve
 
 from . import family_hints as hints
+from . import family_spellings as odd
 from .family_merging import Spelled, family_name, form_texts, is_spread, merged, param_text, shape_of, union
 from .family_modules import module_spellings
-from .family_sources import NAMESPACES, OPERATORS, Arg, Overload, documented_aliases, overloads, python_signature
+from .family_sources import (
+    NAMESPACES,
+    NO_DEFAULT,
+    OPERATORS,
+    Arg,
+    Overload,
+    annotated_signature,
+    documented_aliases,
+    indices_function,
+    overloads,
+    python_signature,
+)
 
 TABLE = Path(__file__).parent.parent / "families.json"
 
@@ -38,8 +51,12 @@ def build() -> dict[str, Any]:
                 if not one.mutates or packet.endswith("_"):
                     groups.setdefault(name, []).append(one)
     families = {name: entry for name in sorted(groups) if (entry := _family(name, groups[name])) is not None}
-    for name in sorted(hints.SPELLINGS.keys() - families.keys()):
-        families[name] = {"params": list(hints.PARAMS[name]), "forms": [list(form) for form in hints.SPELLINGS[name]]}
+    for name in sorted(odd.SPELLINGS.keys() - families.keys()):
+        families[name] = {"params": list(hints.PARAMS[name]), "forms": [list(form) for form in odd.SPELLINGS[name]]}
+    for target, effect in odd.TORCH_ONLY.items():
+        name = target.rpartition(".")[2]
+        families[name] = _torch_only(name, target, effect)
+    families = {name: families[name] for name in sorted(families)}
     known = {name: base for name, base in sorted(aliases.items()) if base in families and name not in families}
     return {"torch": torch.__version__.partition("+")[0], "aliases": known, "families": families}
 
@@ -64,7 +81,11 @@ def _public_names(packet: str) -> list[str]:
     for home, namespace in NAMESPACES.items():
         prefix = {"torch.special": "special_", "torch.linalg": "linalg_", "torch.fft": "fft_"}.get(home, "")
         name = packet.removeprefix(prefix)
-        if packet.startswith(prefix) and callable(getattr(namespace, name, None)) and not isinstance(getattr(namespace, name), type):
+        if (
+            packet.startswith(prefix)
+            and callable(getattr(namespace, name, None))
+            and not isinstance(getattr(namespace, name), type)
+        ):
             found.append(f"{home}.{name}")
     return found
 
@@ -79,12 +100,12 @@ def _family(name: str, members: Sequence[Overload]) -> dict[str, Any] | None:
         texts = _param_texts(name, params)
     by_name = {text.partition(": ")[0]: text for text in texts if text != "*"}
     forms: list[list[str]] = []
-    by_hand = {form[0] for form in hints.SPELLINGS.get(name, ())}
+    by_hand = {form[0] for form in odd.SPELLINGS.get(name, ())}
     for spelled in _spellings(name, members):
-        form = form_texts(spelled, by_name)
+        form = form_texts(name, spelled, by_name)
         if form is not None and form not in forms and form[0] not in by_hand:
             forms.append(form)
-    forms += [list(form) for form in hints.SPELLINGS.get(name, ())]
+    forms += [list(form) for form in odd.SPELLINGS.get(name, ())]
     forms += module_spellings(name)
     if not forms:
         return None
@@ -99,6 +120,28 @@ def _family(name: str, members: Sequence[Overload]) -> dict[str, Any] | None:
     if (shape := shape_of(members)) != "tensor":
         entry["result"] = shape
     return entry
+
+
+def _torch_only(name: str, target: str, effect: str) -> dict[str, Any]:
+    """A family of one Python function."""
+    home, _, short = target.rpartition(".")
+    own = annotated_signature(getattr(NAMESPACES[home], short))
+    texts = list(hints.PARAMS.get(name, ())) or _param_texts(name, [arg for arg in own if not _is_fixed(name, arg.name)])
+    by_name = {text.partition(": ")[0]: text for text in texts if text != "*"}
+    ignored = ("return_indices",) if name.endswith("_with_indices") else ()
+    form = form_texts(name, Spelled(target, tuple(evolve(arg, kind="") for arg in own), name, ignored=ignored), by_name)
+    assert form is not None, target
+    entry: dict[str, Any] = {"params": texts, "forms": [form, *module_spellings(name)]}
+    if effect != "pure":
+        entry["effect"] = effect
+    if name in hints.EFFECTS:
+        entry["pure_when"] = hints.EFFECTS[name][1]
+    return entry
+
+
+def _is_fixed(family: str, name: str) -> bool:
+    ignored = name in hints.IGNORED and family not in hints.HEEDED
+    return ignored or name in hints.FIXED or name in hints.FIXED_IN.get(family, {})
 
 
 def _effect(members: Sequence[Overload]) -> str:
@@ -136,9 +179,12 @@ def _spellings(name: str, members: Sequence[Overload]) -> list[Spelled]:
         for op, family in OPERATORS.items()
         if family == name and hasattr(operator, op)
     ]
+    taken = (f"torch.nn.functional.{name}", *odd.TORCH_ONLY)
     for packet in dict.fromkeys(one.packet for one in members):
         own = [one for one in members if one.packet == packet]
         for target in sorted(_public_names(packet), key=lambda text: not text.startswith("torch.nn.functional")):
+            if target in odd.NOT_SPELLINGS or (name.endswith("_with_indices") and target in taken):
+                continue
             home, _, short = target.rpartition(".")
             python = python_signature(getattr(NAMESPACES[home], short))
             if python is not None:
@@ -148,11 +194,27 @@ def _spellings(name: str, members: Sequence[Overload]) -> list[Spelled]:
         if type(getattr(torch.Tensor, packet, None)).__name__ == "method_descriptor":
             named = [one for one in own if any(arg.name == "self" for arg in one.args)]
             found += _joined([_spelled(f"Tensor.{packet}", one, method=True) for one in named])
-    if name in NAMESPACES["torch.nn.functional"].__dict__ and not any(name == one.packet for one in members):
-        python = python_signature(getattr(NAMESPACES["torch.nn.functional"], name))
-        found += [Spelled(f"torch.nn.functional.{name}", python, name)] if python else []
+    found += _from_functional(name, members)
     found += [Spelled(one.target, _with_numbers(one), one.packet) for one in members]
     return found
+
+
+def _from_functional(name: str, members: Sequence[Overload]) -> list[Spelled]:
+    """The function of torch.nn.functional by the family's name, where no packet has that name."""
+    target = f"torch.nn.functional.{name}"
+    plain = name.removesuffix("_with_indices")
+    if plain != name and indices_function(plain) is not None:
+        python = python_signature(getattr(F, name)) or ()
+        always = Spelled(target, python, name, fixed=(("return_indices", True),), ignored=("return_indices",))
+        asked = Spelled(f"torch.nn.functional.{plain}", python, name, fixed=(("return_indices", True),))
+        return [always, asked]
+    function = getattr(F, name, None)
+    if function is None or any(name == one.packet for one in members):
+        return []
+    signature = python_signature(function)
+    if signature is not None:
+        return [Spelled(target, signature, name)]
+    return _joined([_spelled(target, one, method=False) for one in members])
 
 
 def _joined(spellings: Sequence[Spelled]) -> list[Spelled]:
@@ -181,8 +243,17 @@ def _spelled(target: str, one: Overload, method: bool) -> Spelled:
     elif any(arg.name == "device" for arg in args):
         args = (*args, Arg("requires_grad", "bool", False, keyword_only=True))
     if not method:
-        args = tuple(evolve(arg, name="input") if arg.name == "self" else arg for arg in args)
+        args = tuple(_as_builtin(arg) for arg in args)
+    if one.packet == "nonzero":
+        args = (*args, Arg("as_tuple", "bool", False, keyword_only=True))
     return Spelled(target, args, one.packet, varargs=is_spread(args, method))
+
+
+def _as_builtin(arg: Arg) -> Arg:
+    """An argument as a builtin of torch has it. The builtins forget that a reduction is "mean" by default."""
+    if arg.name == "reduction":
+        return evolve(arg, default=NO_DEFAULT)
+    return evolve(arg, name="input") if arg.name == "self" else arg
 
 
 def _without_repeats(forms: Sequence[list[str]]) -> list[list[str]]:
@@ -200,9 +271,13 @@ def text_of(table: Mapping[str, Any]) -> str:
     lines += ["},", '"families": {']
     families = []
     for name, entry in table["families"].items():
-        rest = "".join(f", {json.dumps(key)}: {json.dumps(entry[key])}" for key in entry if key not in ("params", "forms"))
+        rest = "".join(
+            f", {json.dumps(key)}: {json.dumps(entry[key])}" for key in entry if key not in ("params", "forms")
+        )
         forms = ",\n".join(f"    {json.dumps(form)}" for form in entry["forms"])
-        families.append(f'  {json.dumps(name)}: {{"params": {json.dumps(entry["params"])}{rest}, "forms": [\n{forms}]}}')
+        families.append(
+            f'  {json.dumps(name)}: {{"params": {json.dumps(entry["params"])}{rest}, "forms": [\n{forms}]}}'
+        )
     return "\n".join([*lines, ",\n".join(families), "}", "}"]) + "\n"
 
 
