@@ -128,7 +128,8 @@ def updated_program(
         graph_signature=_updated_signature(program.graph_signature, graph_module, constants),
         state_dict=state,
         range_constraints=copy.copy(program.range_constraints),
-        module_call_graph=copy.deepcopy(program.module_call_graph),
+        # entry by entry: a deep copy would copy pytree specs, which warns
+        module_call_graph=[copy.copy(entry) for entry in program.module_call_graph],
         example_inputs=program.example_inputs,
         constants=dict(program.constants),
         verifiers=program.verifiers,
