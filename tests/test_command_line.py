@@ -2,108 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
+from commandline import SOURCE, TIDY, UNTIDY, fill, run_python, write
 
 from fxrules import __version__
 from fxrules.engine.tools import commands
 from fxrules.engine.tools.commands import main
 
-SOURCE = Path(__file__).resolve().parent.parent / "src"
-GELU = """rule gelu(x: float[...]) {
-  match    0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))
-  rewrite  gelu(x, approximate="tanh")
-}
-"""
-WRONG_GELU = GELU.replace('gelu(x, approximate="tanh")', "relu(x)")
-UNTIDY = "rule r(x: Tensor) { match   (x+0)  rewrite x }"
-TIDY = "rule r(x: Tensor) {\n  match    x + 0\n  rewrite  x\n}\n"
-MODELS = """
-import torch
-from torch import nn
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(8, 8)
-
-    def forward(self, x):
-        x = self.linear(x)
-        return 0.5 * x * (1 + torch.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
-
-
-class Branch(nn.Module):
-    def forward(self, x):
-        return x if x.sum() > 0 else -x
-
-
-def make_net():
-    print("building")
-    return Net().eval(), (torch.randn(4, 8, generator=torch.Generator().manual_seed(0)),)
-
-
-def make_bare():
-    return Net().eval()
-
-
-def make_branch():
-    return Branch(), (torch.ones(3),)
-
-
-def make_failure():
-    raise ValueError("the weights are missing")
-
-
-number = 3
-ready = Net().eval()
-"""
-
-PAIR = """
-from dataclasses import dataclass
-
-import torch
-
-
-@dataclass
-class Pair:
-    a: torch.Tensor
-    b: torch.Tensor
-
-
-torch.export.register_dataclass(Pair, serialized_type_name="pair_here.Pair")
-
-
-class Net(torch.nn.Module):
-    def forward(self, x):
-        return Pair(x + 1, x * 2)
-
-
-def make():
-    return Net(), (torch.ones(2),)
-"""
-
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current folder with a module of models that no other test has loaded."""
-    (tmp_path / "models_here.py").write_text(MODELS)
+    """The current folder, with a module of models that no other test has loaded."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "models_here", raising=False)
-    (tmp_path / "gelu.rules").write_text(GELU)
-    return tmp_path
-
-
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
+    return fill(tmp_path)
 
 
 # ------------------------------------------------------------------ general
@@ -133,12 +50,6 @@ def test_a_fault_of_ours_returns_3_and_says_so(
     assert main(["fmt", "gelu.rules"]) == 3
     error = capsys.readouterr().err
     assert "RuntimeError: a fault inside" in error and "internal error" in error
-
-
-def run_python(code: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *(["-c", code] if code else ["-m", "fxrules"]), *arguments]
-    environment = {"PYTHONPATH": str(SOURCE), "PATH": "/usr/bin:/bin"}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_python_m_fxrules(folder: Path) -> None:
@@ -237,134 +148,3 @@ def test_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.split() == ["gelu.gelu", "rounding"]
     assert main(["list", "sdt"]) == 2
     assert "did you mean `std`?" in capsys.readouterr().err
-
-
-# ---------------------------------------------------------------------- run
-@pytest.mark.parametrize("model", ["models_here:make_net", "models_here.py:make_net"])
-@pytest.mark.parametrize("capture", ["export", "trace"])
-def test_run_reports_and_compares(model: str, capture: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", model, "--rules", "gelu.rules", "--capture", capture]) == 0
-    out = capsys.readouterr().out
-    assert "1 rewrite by 1 of 1 rules" in out and "gelu.gelu" in out
-    assert "outputs: agree (rounding; 1 call)" in out
-
-
-@pytest.mark.parametrize("model", ["models_here:make_bare", "models_here:ready", "models_here:Net"])
-def test_run_without_example_inputs(model: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", model, "--rules", "gelu.rules", "--capture", "trace"]) == 0
-    assert "outputs: not compared" in capsys.readouterr().out
-    assert main(["run", model, "--rules", "gelu.rules"]) == 2
-    assert "exporting Net needs example inputs: its forward takes (x)" in capsys.readouterr().err
-
-
-def test_run_prints_json_and_nothing_else(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "models_here:make_net", "--rules", "gelu.rules", "--json"]) == 0
-    out, error = capsys.readouterr()
-    data = json.loads(out)
-    assert (data["ok"], data["comparison"]["ok"], data["saved"]) == (True, True, None)
-    assert [(rule["name"], rule["fired"]) for rule in data["report"]["rules"]] == [("gelu.gelu", 1)]
-    assert "building" in error
-
-
-def test_run_dry_shows_the_difference_and_saves_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["run", "models_here:make_net", "--rules", "gelu.rules", "--dry-run"]
-    assert main(arguments) == 0
-    lines = capsys.readouterr().out.splitlines()
-    added = [line for line in lines if line.startswith("+ ")]
-    removed = [line for line in lines if line.startswith("- ")]
-    assert any("torch.ops.aten.gelu.default(linear, approximate = 'tanh')" in line for line in added)
-    assert any("torch.ops.aten.tanh.default" in line for line in removed)
-    assert not any("linear.default" in line for line in removed)
-    assert main([*arguments, "-o", "out.pt2"]) == 2
-    assert "--dry-run saves nothing" in capsys.readouterr().err
-    assert not (folder / "out.pt2").exists()
-
-
-def test_run_saves_a_program_and_reads_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "models_here:make_net", "--rules", "gelu.rules", "-o", "out.pt2"]) == 0
-    assert "saved: out.pt2" in capsys.readouterr().out
-    program = torch.export.load(folder / "out.pt2")
-    targets = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
-    assert targets == ["aten.linear.default", "aten.gelu.default"]
-    assert main(["run", "out.pt2", "--rules", "gelu.rules"]) == 0
-    out = capsys.readouterr().out
-    assert "unchanged" in out and "outputs: agree" in out
-    assert main(["run", "models_here:make_net", "--rules", "gelu.rules", "--capture", "trace", "-o", "two.pt2"]) == 0
-    x = torch.ones(4, 8)
-    assert torch.export.load(folder / "two.pt2").module()(x).shape == (4, 8)
-
-
-def test_a_rule_that_changes_outputs_returns_1_and_is_not_saved(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(folder / "wrong.rules", WRONG_GELU)
-    assert main(["run", "models_here:make_net", "--rules", "wrong.rules", "-o", "out.pt2"]) == 1
-    out = capsys.readouterr().out
-    assert "outputs: DIFFER (rounding; 1 call)" in out and "FAIL output" in out
-    assert not (folder / "out.pt2").exists()
-
-
-def test_the_numerics_policy_is_the_callers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(folder / "lossy.rules", WRONG_GELU.replace("relu(x)\n", 'relu(x)\n  numerics differs "for the test"\n'))
-    assert main(["run", "models_here:make_net", "--rules", "lossy.rules"]) == 0
-    assert "refused" in capsys.readouterr().out
-    assert main(["run", "models_here:make_net", "--rules", "lossy.rules", "--numerics", "differs"]) == 0
-    assert "agree (differs; 1 call)" in capsys.readouterr().out
-
-
-def test_helpers_are_imported_only_when_trusted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(folder / "helper_here.py", "def one(x):\n    return 1\n")
-    write(
-        folder / "help.rules",
-        "from helper_here import one\n" + GELU.replace("  rewrite", "  where    one(x) == 1\n  rewrite"),
-    )
-    arguments = ["run", "models_here:make_net", "--rules", "help.rules"]
-    assert main(arguments) == 2
-    assert "--trust helper_here" in capsys.readouterr().err and "helper_here" not in sys.modules
-    assert main(["check", "help.rules"]) == 0
-    assert "helper_here" not in sys.modules
-    assert main([*arguments, "--trust", "helper_here"]) == 0
-    assert "1 rewrite by 1 of 1 rules" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("model", "told"),
-    [
-        ("models_here:make_nte", "did you mean `make_net`"),
-        ("model_here:make_net", "did you mean `models_here`"),
-        ("models_heer.py:make_net", "did you mean `models_here.py`"),
-        ("models_here", "neither module:factory nor a .pt2 file"),
-        ("models_here:number", "is a int: a factory is a function"),
-        ("models_here:make_failure", "ValueError: the weights are missing"),
-        ("broken_here:make", "importing broken_here failed: ZeroDivisionError"),
-        ("needs_here:make", "importing needs_here failed: ModuleNotFoundError: No module named 'not_installed_here'"),
-        ("gelu.pt2", "gelu.pt2: no such file"),
-        ("noise.pt2", "noise.pt2 cannot be loaded"),
-        ("models_here:make_branch", "depends on values of tensors"),
-    ],
-)
-def test_models_that_cannot_be_had(model: str, told: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(folder / "broken_here.py", "def make():\n    pass\n\n\n1 / 0\n")
-    write(folder / "needs_here.py", "import not_installed_here\n")
-    write(folder / "noise.pt2", "noise")
-    assert main(["run", model, "--rules", "gelu.rules"]) == 2
-    error = capsys.readouterr().err
-    assert told in error
-    assert "Traceback" not in error
-    if "failure" in model or "broken" in model or "branch" in model:
-        assert str(folder) in error and "^" in error
-
-
-def test_a_library_that_does_not_exist(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "models_here:make_net", "--rules", "sdt"]) == 2
-    assert "did you mean `std`?" in capsys.readouterr().err
-
-
-def test_classes_of_a_saved_model_are_imported_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(folder / "pair_here.py", PAIR)
-    assert main(["run", "pair_here:make", "--rules", "gelu.rules", "-o", "pair.pt2"]) == 0
-    alone = run_python("", folder, "run", "pair.pt2", "--rules", "gelu.rules")
-    assert alone.returncode == 2 and "--import the module" in alone.stderr
-    capsys.readouterr()
-    assert main(["run", "pair.pt2", "--rules", "gelu.rules", "--import", "pair_here"]) == 0
-    assert "outputs: agree" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,9 @@ def test_programs_in_documents_print_what_is_shown(path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_succeed(path: Path) -> None:
-    done = subprocess.run([sys.executable, str(path)], cwd=ROOT / "src", capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -57,7 +60,7 @@ def test_a_wrong_output_is_found(tmp_path: Path) -> None:
     )
     programs = read_programs(document)
     assert [program.output for program in programs] == ["3\n", "5 11.0 ms\n", None, "fxrules 9.9\n"]
-    assert [problem.split()[0] for problem in run_programs(programs)] == ["page.md:12", "page.md:28"]
+    assert [problem.split()[0] for problem in run_programs(programs)] == ["page.md:12", "page.md:30"]
 
 
 @pytest.mark.parametrize(
