@@ -9,7 +9,7 @@ from attrs import frozen
 from . import ast
 from .calls import Argument
 from .scopes import FileScope, find_pattern
-from .walking import dotted
+from .walking import dotted, names_in
 
 
 @frozen
@@ -90,7 +90,8 @@ def _bound(expr: Argument | ast.Slice, known: _Known) -> Bound:
             return _both(_bound(part, known) for part in (start, stop, step) if part is not None)
         case ast.Tuple(items) | ast.List(items):
             return _both(_bound(item, known) for item in items)
-    return Bound()
+    # What cannot stand in a pattern is another problem: its names count as bound.
+    return Bound(frozenset(name.id for name in names_in(expr)))
 
 
 def _bound_by_call(call: ast.Call, known: _Known) -> Bound:

@@ -9,12 +9,12 @@ from attrs import frozen
 from . import ast
 from .calls import Argument, Call, check_call, check_plain
 from .headers import Kind, unknown_package
-from .nearest import did_you_mean
+from .nearest import did_you_mean, did_you_mean_target
 from .places import Place, misplaced, unbound
 from .scopes import FileScope, find_opset, find_pattern, op_names
 from .signatures import OpParam, OpSignature
 from .source import Problem
-from .vocabulary import VOCABULARY
+from .vocabulary import DTYPE_SETS, VOCABULARY
 from .walking import dotted
 
 _TORCH_MODULES = {"F": "torch.nn.functional", "nn": "torch.nn"}
@@ -106,8 +106,8 @@ def _resolve_qualified(call: ast.Call, text: str, head: str, place: Place) -> Ca
     if signature is not None:
         return _checked(call, text, text, call.args, signature, place)
     if head in scope.ops.packages:
-        targets = [one for one in scope.ops.targets if one.partition(".")[0] == head]
-        problem = Problem(call.func.span, "unknown-op", f"`{text}`: no such target", did_you_mean(text, targets))
+        hint = did_you_mean_target(text, scope.ops.targets)
+        problem = Problem(call.func.span, "unknown-op", f"`{text}`: no such target", hint)
         return Callee(call.args, None, (problem,))
     first: ast.Expr = call.func
     while isinstance(first, ast.Attribute):
@@ -155,9 +155,16 @@ def _wrong(call: ast.Call, what: str, hint: str = "") -> Callee:
     return Callee(call.args, None, (Problem(call.func.span, "not-an-op", what, hint),))
 
 
-def check_optional_argument(value: ast.Optional, param: OpParam) -> Problem | None:
-    """``v?`` for a parameter that is never None."""
-    if isinstance(value.value, ast.Call) or param.takes_none or not param.required:
-        return None
-    what = f"`?` means nothing here: the parameter `{param.name}` is never None"
-    return Problem(value.span, "misplaced-optional", what)
+def check_argument(value: Argument, param: OpParam, place: Place) -> Problem | None:
+    """An argument of a pattern that its parameter can never be: None, or a number for a tensor."""
+    match value:
+        case ast.Optional(inner) if not isinstance(inner, ast.Call) and param.required and not param.takes_none:
+            what = f"`?` means nothing here: the parameter `{param.name}` is never None"
+            return Problem(value.span, "misplaced-optional", what)
+        case ast.Name(id) if id in place.header.leaves and param.type in ("Tensor", "Tensor?"):
+            type = place.header.leaves[id].type
+            if type is None or place.header.kind(id) is not Kind.VALUE or not DTYPE_SETS.keys() >= set(type.names):
+                return None
+            what = f"`{id}` is a Python number, and the parameter `{param.name}` takes a tensor"
+            return Problem(value.span, "bad-kind", what, f"write `{id}: {'|'.join(type.names)}[...]`")
+    return None

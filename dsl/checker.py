@@ -5,7 +5,9 @@ Op names are given as an argument, so that no torch is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
 
 from . import ast
@@ -16,14 +18,14 @@ from .calls import Call, check_call
 from .contracts import check_repeated, check_words
 from .graphcode import check_graph
 from .headers import check_params, header_of, unknown_package
-from .nearest import did_you_mean
+from .nearest import did_you_mean, did_you_mean_target
 from .pieces import OPERATOR_WORDS
 from .places import Place, Role
 from .rulechecks import check_rule
 from .scopes import FileScope, ImportedNames, find_pattern, imports_of, names_of, scope_of
 from .selections import check_pipelines, check_rulesets
 from .signatures import OpTable
-from .source import Problem, Span
+from .source import MOST_PROBLEMS, Problem, Span
 from .vocabulary import CONSTANTS, EFFECTS, REQUIREMENTS
 from .walking import dotted, locate, names_in, walk
 
@@ -52,22 +54,42 @@ def check(
     >>> problem.message, problem.hint
     ('`sofmax`: no such op', 'did you mean `softmax`?')
     """
-    scope = scope_of(file, ops, imports)
-    problems: list[Problem] = []
     skipped = [problem.span.start for problem in broken if problem.span]
+    lost = _lost_names(file, skipped)
+    problems = (one for one in _check_file(file, scope_of(file, ops, imports), skipped) if _text(one) not in lost)
+    found = dict.fromkeys(islice(problems, MOST_PROBLEMS))
+    return tuple(sorted(found, key=lambda one: one.span.start if one.span else -1))
+
+
+def _check_file(file: ast.File, scope: FileScope, skipped: Collection[int]) -> Iterator[Problem]:
     if not file.statements and not skipped:
-        hint = "a rule starts with `rule`"
-        problems.append(Problem(file.span, "empty-file", "the file holds no statement", hint))
-    problems += _check_duplicates(file)
-    problems += _check_expansion(file, scope)
+        yield Problem(file.span, "empty-file", "the file holds no statement", "a rule starts with `rule`")
+    yield from _check_duplicates(file)
+    yield from _check_expansion(file, scope)
     known: dict[str, int | float] = {}
     for statement in file.statements:
         span = statement.span
         if span is None or not any(span.start <= place < span.end for place in skipped):
-            problems += _check_statement(statement, scope, known)
-    problems += check_rulesets(file, scope)
-    problems += check_pipelines(file, scope)
-    return tuple(sorted(dict.fromkeys(problems), key=lambda one: one.span.start if one.span else -1))
+            yield from _check_statement(statement, scope, known)
+    yield from check_rulesets(file, scope)
+    yield from check_pipelines(file, scope)
+
+
+def _lost_names(file: ast.File, skipped: Collection[int]) -> frozenset[str]:
+    """Names of statements that the parser could not read: that others name them is no second problem."""
+    if not skipped or file.span is None:
+        return frozenset()
+    text = file.span.source.text
+    named = re.findall(r"^\s*(?:const|opset|family|pattern|rule|ruleset|import.* as) +(\w+)", text, re.MULTILINE)
+    imported = re.findall(r"^\s*from +[\w.]+ +import +([\w, ]+)", text, re.MULTILINE)
+    listed = (name.strip() for names in imported for name in names.split(","))
+    known = {name for statement in file.statements for _, name in _declared(statement)}
+    return frozenset({*named, *listed} - known)
+
+
+def _text(problem: Problem) -> str:
+    span = problem.span
+    return span.source.text[span.start : span.end] if span else ""
 
 
 def _check_duplicates(file: ast.File) -> Iterator[Problem]:
@@ -204,7 +226,7 @@ def _check_opset(opset: ast.Opset, scope: FileScope) -> Iterator[Problem]:
             if "." in name and package not in scope.ops.packages:
                 yield unknown_package(locate(opset.span, package), package, scope)
             else:
-                hint = did_you_mean(name, [*scope.ops.families, *scope.ops.targets])
+                hint = did_you_mean(name, scope.ops.families)
                 yield Problem(locate(opset.span, name), "unknown-op", f"`{name}`: no such op", hint)
 
 
@@ -239,8 +261,8 @@ def _check_spelling(spelling: ast.Call, text: str, scope: FileScope) -> Iterator
     elif package not in scope.ops.packages:
         yield unknown_package(locate(spelling.func.span, package), package, scope)
     else:
-        known = [one for one in (*scope.ops.targets, *scope.ops.modules) if one.startswith(f"{package}.")]
-        yield Problem(spelling.func.span, "unknown-op", f"`{text}`: no such target", did_you_mean(text, known))
+        hint = did_you_mean_target(text, [*scope.ops.targets, *scope.ops.modules])
+        yield Problem(spelling.func.span, "unknown-op", f"`{text}`: no such target", hint)
 
 
 def _check_requires(requires: ast.Requires) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from .trees import MAX_NESTING, too_deep
 
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 _OPERATORS = frozenset({"+", "*", "/", "==", "or", "and"})
+_ARROW = "an example says what comes out: `=> EXPR` or `=> unchanged`"
 _FAMILIAR = {
     # what people write from habit: found, the token before -> what it is here
     ("&", "&"): "conjunction is `and`",
@@ -120,11 +121,15 @@ def _hint(tokens: Sequence[Token], error: Unexpected) -> str:
     if (found.text, before.text) in _FAMILIAR:
         return _FAMILIAR[found.text, before.text]
     if found.text == "=" and "==" in error.accepted:
-        return "equality is `==`; a keyword argument or an assigned value needs a plain name before `=`"
+        return "equality is `==`"
     if found.text == "for":
         return "a comprehension stands in brackets: `[f(x) for x in xs]`"
     if found.text == "}" and "return" in error.accepted:
         return "a block ends with `return`"
+    if "=>" in error.accepted and "END" not in error.accepted:
+        return _ARROW
+    if found.text == "{" and "(" in error.accepted:
+        return "leaves are declared in parentheses: `rule r(x: Tensor) {`, `()` for none"
     if found.text == ":" and before.text in CLAUSE_WORDS:
         return f"no colon after `{before.text}`"
     if found.text in CLAUSE_WORDS | STATEMENT_WORDS | OPERATOR_WORDS:
@@ -135,9 +140,7 @@ def _hint(tokens: Sequence[Token], error: Unexpected) -> str:
 
 
 def _end_hint(error: Unexpected) -> str:
-    if error.accepted == {"=>"} or ("=>" in error.accepted and "END" not in error.accepted):
-        return "an example says what comes out: `=> EXPR` or `=> unchanged`"
-    return ""
+    return _ARROW if "=>" in error.accepted and "END" not in error.accepted else ""
 
 
 def _shown(token: Token) -> str:

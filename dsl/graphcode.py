@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from . import ast
-from .callees import check_optional_argument, resolve
+from .callees import check_argument, resolve
 from .calls import Argument, Call, pair
 from .headers import Kind
 from .nearest import did_you_mean
@@ -198,8 +198,8 @@ def _check_call(call: ast.Call, place: Place) -> Iterator[Problem]:
         value = arg.value if isinstance(arg, ast.Keyword) else arg
         if isinstance(value, ast.Dots) and not place.is_pattern:
             yield misplaced(value, "`...`", place, "it ignores the arguments that a pattern does not mention")
-        if isinstance(value, ast.Optional) and place.is_pattern and param is not None:
-            problem = check_optional_argument(value, param)
+        if param is not None and place.is_pattern:
+            problem = check_argument(value, param, place)
             yield from (problem,) if problem else ()
         yield from check_graph(arg, place, operand=True)
 

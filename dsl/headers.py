@@ -8,7 +8,7 @@ from enum import Enum
 from attrs import field, frozen
 
 from . import ast
-from .nearest import did_you_mean
+from .nearest import did_you_mean, did_you_mean_target
 from .scopes import FileScope
 from .source import Problem, Span
 from .vocabulary import DTYPE_SETS, DTYPES, VALUE_TYPES
@@ -145,8 +145,9 @@ def _check_module(type: ast.Type, scope: FileScope) -> Iterator[Problem]:
     place = locate(type.span, name)
     if package not in scope.ops.packages:
         yield unknown_package(locate(type.span, package), package, scope)
-    elif any(one.startswith(f"{package}.") for one in known):
-        yield Problem(place, "unknown-module", f"`{name}`: no such module class", did_you_mean(name, known))
+    else:
+        usual = [one.removeprefix("torch.") for one in known]
+        yield Problem(place, "unknown-module", f"`{name}`: no such module class", did_you_mean_target(name, usual))
 
 
 def unknown_package(place: Span | None, package: str, scope: FileScope) -> Problem:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher
+
+_LEAST = 0.62
+_LEAST_FOR_SHORT = 0.5
+_CLOSE_TO_BEST = 0.1
 
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> tuple[str, ...]:
     """Up to ``count`` of ``names`` that look like ``name``, the nearest first.
 
-    >>> nearest("sofmax", ["softmax", "tanh"])
+    >>> nearest("sofmax", ["max", "softmax", "tanh"])
     ('softmax',)
     """
-    known = {candidate.lower(): candidate for candidate in sorted(names, reverse=True)}
-    return tuple(known[found] for found in get_close_matches(name.lower(), list(known), count, 0.6))
+    least = _LEAST if len(name) > 2 else _LEAST_FOR_SHORT
+    matcher = SequenceMatcher(b=name.lower())
+    scored: list[tuple[float, str]] = []
+    for candidate in dict.fromkeys(names):
+        matcher.set_seq1(candidate.lower())
+        if matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least:
+            scored.append((-matcher.ratio(), candidate))
+    scored = sorted(pair for pair in scored if -pair[0] >= least)
+    return tuple(candidate for score, candidate in scored[:count] if score <= scored[0][0] + _CLOSE_TO_BEST)
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
@@ -24,3 +35,14 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """
     found = nearest(name, names)
     return f"did you mean {' or '.join(f'`{one}`' for one in found)}?" if found else ""
+
+
+def did_you_mean_target(name: str, targets: Iterable[str]) -> str:
+    """The same for qualified names: the part behind the package is compared.
+
+    >>> did_you_mean_target("torch.relo", ["torch.relu", "torch.cat", "acme.relo"])
+    'did you mean `torch.relu`?'
+    """
+    package, _, rest = name.partition(".")
+    rests = [target[len(package) + 1 :] for target in targets if target.startswith(f"{package}.")]
+    return did_you_mean(rest, rests).replace(" `", f" `{package}.")

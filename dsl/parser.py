@@ -12,7 +12,7 @@ from . import ast
 from .comments import Comments, attach_clause
 from .complaints import check_brackets, complain, complain_stray, unclosed
 from .pieces import CLAUSE_WORDS, STATEMENT_WORDS, STEP_WORDS, Group, Piece, cut
-from .source import FxrulesError, Problem, Source, Span
+from .source import MOST_PROBLEMS, FxrulesError, Problem, Source, Span
 from .syntax import Unexpected, parse_piece
 from .tokens import Token, scan
 from .trees import BadTree, build, doc_value
@@ -203,23 +203,29 @@ def _read_part(reader: _Reader, piece: Piece, kind: str) -> Any:
 
 def _read_piece(reader: _Reader, piece: Piece, rule: str, home: str) -> Any:
     """The node of a piece, with the piece's whole span; None, and a problem, where it cannot be read."""
+    if len(reader.problems) >= MOST_PROBLEMS:
+        return None
+    whole = Span(reader.source, reader.tokens[piece.start].start, reader.tokens[piece.stop - 1].end)
+    node = _parse(reader, piece, rule, home)
+    if not isinstance(node, Problem):
+        return node if rule == "expr" else evolve(node, span=whole)
+    # What the scanner could not read is left out of the tokens: no second problem for it.
+    if not any(one.span and whole.start <= one.span.start <= whole.end for one in reader.problems):
+        reader.problems.append(node)
+    return None
+
+
+def _parse(reader: _Reader, piece: Piece, rule: str, home: str) -> Any:
+    """The node of a piece, or the problem with it."""
     source, tokens = reader.source, reader.tokens
     opens = rule == "head" and tokens[piece.stop - 1].text == "{"
     problem = check_brackets(source, tokens, piece.start, piece.stop - 1 if opens else piece.stop)
-    if problem is None:
-        result = parse_piece(tokens, piece.start, piece.stop, rule)
-        if isinstance(result, Unexpected):
-            problem = complain(source, tokens, piece, result, home)
-        else:
-            try:
-                node = build(result, source)
-            except BadTree as error:
-                problem = error.problem
     if problem is not None:
-        reader.problems.append(problem)
-        return None
-    return (
-        node
-        if rule == "expr"
-        else evolve(node, span=Span(source, tokens[piece.start].start, tokens[piece.stop - 1].end))
-    )
+        return problem
+    result = parse_piece(tokens, piece.start, piece.stop, rule)
+    if isinstance(result, Unexpected):
+        return complain(source, tokens, piece, result, home)
+    try:
+        return build(result, source)
+    except BadTree as error:
+        return error.problem

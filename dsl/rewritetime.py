@@ -11,7 +11,7 @@ from .callees import find_op
 from .calls import Argument, Call, check_call, check_plain
 from .graphcode import unknown_special
 from .headers import Kind, unknown_package
-from .nearest import did_you_mean
+from .nearest import did_you_mean, did_you_mean_target
 from .scopes import FileScope, find_pattern, is_constant
 from .source import Problem, Span
 from .vocabulary import DTYPES, FACTS, MEASURES, VOCABULARY
@@ -255,9 +255,8 @@ def _check_target(call: ast.Call, head: str, moment: Moment) -> Iterator[Problem
     if signature is not None:
         yield from check_call(Call(text, call.args, call.span), signature, open_ended=False)
     elif head in moment.scope.ops.packages:
-        yield Problem(
-            call.func.span, "unknown-op", f"`{text}`: no such target", did_you_mean(text, moment.scope.ops.targets)
-        )
+        hint = did_you_mean_target(text, moment.scope.ops.targets)
+        yield Problem(call.func.span, "unknown-op", f"`{text}`: no such target", hint)
     elif head in moment.later and isinstance(first, ast.Name):
         yield from _check_name(first, moment, False)
     elif head not in moment.scope.imports:

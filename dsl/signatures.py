@@ -45,7 +45,7 @@ class OpTable:
 
 
 def signature(text: str, *, commutative: bool = False) -> OpSignature:
-    """A signature from text, for tests and small tables: ``"input, dim, dtype=None, *, out=None"``.
+    """A signature from text, for tests and small tables: ``"input: Tensor, dim, dtype=None, *, out=None"``.
 
     >>> [param.name for param in signature("input, dim, dtype=None").params if param.takes_none]
     ['dtype']
@@ -53,12 +53,12 @@ def signature(text: str, *, commutative: bool = False) -> OpSignature:
     params: list[OpParam] = []
     keyword_only = False
     for part in filter(None, map(str.strip, text.split(","))):
-        name, equals, default = part.partition("=")
+        name, equals, default = map(str.strip, part.partition("="))
         if name == "*":
             keyword_only = True
             continue
+        name, _, type = map(str.strip, name.partition(":"))
         varargs = name.startswith("*")
-        params.append(
-            OpParam(name.lstrip("*"), not (equals or varargs), default.strip() == "None", keyword_only, varargs)
-        )
+        required = not (equals or varargs)
+        params.append(OpParam(name.lstrip("*"), required, default == "None", keyword_only, varargs, type or "any"))
     return OpSignature(tuple(params), commutative)

@@ -11,6 +11,9 @@ from functools import cached_property
 
 from attrs import field, frozen
 
+MOST_PROBLEMS = 200
+"""More problems than this are not looked for in one file."""
+
 
 @frozen(slots=False)
 class Source:

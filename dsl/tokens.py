@@ -105,6 +105,8 @@ def scan(source: Source) -> tuple[list[Token], list[Comment], list[Problem]]:
         else:
             position = end = len(text) if kind == "open_doc" else end
             _add_bad(problems, source, kind, start, end)
+            if kind == "open_string":
+                tokens.append(Token(Kind.STRING, found.group(), start, end, first))
             first = False
     return tokens, comments, problems
 

@@ -54,7 +54,7 @@ _TARGETS = {
 
 
 def _table() -> OpTable:
-    families: dict[str, OpSignature] = {name: signature("input") for name in _UNARY.split()}
+    families: dict[str, OpSignature] = {name: signature("input: Tensor") for name in _UNARY.split()}
     families |= {name: signature(text, commutative=True) for name, text in _COMMUTATIVE.items()}
     families |= {name: signature(text) for name, text in _OTHERS.items()}
     return OpTable(
