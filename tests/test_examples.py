@@ -1,0 +1,47 @@
+"""Every program in examples/ runs and prints what it is there to show."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = sorted((ROOT / "examples").glob("*.py"))
+
+SHOWN = {
+    "first_rule": ["text.merge_scales  fired    1", "agree (rounding"],
+    "find_patterns": ["<text.unscaled_attention at softmax_1: 3 nodes>", "'E': 64"],
+    "resnet_fold": [
+        "9 × freeze: this bakes parameter values into new constants: pass freeze=True",
+        "std.convolution.fold_batch_norm[conv2d]  fired    9",
+        "BatchNorms: 9 -> 0",
+        "agree (rounding",
+    ],
+    "transformer_block": [
+        "std.activation.gelu_erf           fired    1",
+        "std.attention.sdpa                fired    1",
+        "std.normalization.layer_norm      fired    2",
+        "+    gelu = torch.ops.aten.gelu.default(",
+        "agree (rounding",
+    ],
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_a_program_shows_what_it_promises(program: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    run = subprocess.run(
+        [sys.executable, str(program)], env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    missing = [line for line in SHOWN[program.stem] if line not in run.stdout]
+    assert missing == [], run.stdout
+
+
+def test_every_program_is_listed() -> None:
+    listed = (ROOT / "examples" / "README.md").read_text()
+    assert [program.name for program in PROGRAMS if f"`{program.name}`" not in listed] == []

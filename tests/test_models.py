@@ -1,0 +1,167 @@
+"""The main job: real models, exact counts, the same results on fresh inputs."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any
+
+import models
+import pytest
+import torch
+from models import BATCH_NORMS, LAYERS, TRANSFORMERS
+from torch import nn
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node, symbolic_trace
+
+import fxrules
+
+aten = torch.ops.aten
+RULES = fxrules.load("std")
+FUSIONS = {
+    "gpt2": {"std.activation.gelu_tanh": LAYERS, "std.attention.sdpa": LAYERS},
+    "bert": {"std.attention.sdpa": LAYERS},
+    "vit": {"std.attention.sdpa": LAYERS},
+    "llama": {"std.attention.sdpa": LAYERS, "std.normalization.rms_norm": 2 * LAYERS + 1},
+}
+DTYPES = (torch.float32, torch.bfloat16)
+
+
+@cache
+def program(name: str, dtype: torch.dtype) -> ExportedProgram:
+    return torch.export.export(models.build(name, dtype), (), models.draw_inputs(name, dtype))
+
+
+def calls(name: str, dtype: torch.dtype) -> list[Any]:
+    """Fresh inputs: none of them was seen by the export."""
+    return [((), models.draw_inputs(name, dtype, seed)) for seed in (1, 2)]
+
+
+def count(model: ExportedProgram | GraphModule, target: object) -> int:
+    return len(model.graph.find_nodes(op="call_function", target=target))
+
+
+def fusions(report: fxrules.Report) -> dict[str, int]:
+    return {name: fired for name, fired in report.fired.items() if "fusion" in RULES[name].tags}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("form", ["program", "module"])
+def test_every_layer_is_fused(name: str, dtype: torch.dtype, form: str) -> None:
+    before = program(name, dtype) if form == "program" else program(name, dtype).module()
+    result = fxrules.rewrite(before, RULES)
+    assert fusions(result.report) == FUSIONS[name]
+    assert isinstance(result.model, ExportedProgram if form == "program" else GraphModule)
+    assert count(result.model, aten.softmax.int) == 0
+    assert count(result.model, aten.matmul.default) == 0
+    assert count(result.model, aten.scaled_dot_product_attention.default) == LAYERS
+    assert count(result.model, aten.tanh.default) == (1 if name in ("bert", "vit") else 0)  # their poolers have one
+    assert count(result.model, aten.rsqrt.default) == 0
+    assert count(result.model, aten.dropout.default) == 0
+    compared = result.compare(calls(name, dtype))
+    assert compared, str(compared)
+
+
+def test_a_second_run_finds_nothing() -> None:
+    once = fxrules.rewrite(program("llama", torch.float32), RULES).model
+    again = fxrules.rewrite(once, RULES)
+    assert dict(again.report.fired) == {}
+    assert again.model is once
+
+
+# ------------------------------------------------------------------------ permuted keys
+@cache
+def square_gpt2() -> GraphModule:
+    """A GPT-2 with as many sentences as heads: two axes of a key can then be swapped by mistake."""
+    inputs = {"input_ids": torch.randint(0, 97, (4, 11), generator=torch.Generator().manual_seed(0))}
+    return torch.export.export(models.build("gpt2"), (), inputs).module()
+
+
+def transposed_keys(model: GraphModule) -> list[Node]:
+    """The node of each layer that transposes the keys."""
+    softmaxes = model.graph.find_nodes(op="call_function", target=aten.softmax.int)
+    found = []
+    for softmax in softmaxes:
+        node = softmax
+        while node.target is not aten.matmul.default:
+            node = node.args[0]
+        found.append(node.args[1])
+    return found
+
+
+@pytest.mark.parametrize(("layers", "left"), [([5], LAYERS - 1), (range(LAYERS), 0)], ids=["one", "all"])
+def test_a_key_permuted_on_other_axes_is_not_fused(layers: list[int], left: int) -> None:
+    model = copy.deepcopy(square_gpt2())
+    keys = transposed_keys(model)
+    for layer in layers:
+        keys[layer].target = aten.permute.default
+        keys[layer].args = (keys[layer].args[0], [1, 0, 3, 2])
+    model.recompile()
+    result = fxrules.rewrite(model, RULES)
+    assert result.report.fired.get("std.attention.sdpa", 0) == left
+    assert count(result.model, aten.softmax.int) == LAYERS - left
+    inputs = {"input_ids": torch.randint(0, 97, (4, 11))}
+    compared = result.compare(((), inputs))
+    assert compared, str(compared)
+
+
+def test_the_permutation_changes_the_model() -> None:
+    """Otherwise the test above could not tell a wrong fusion from a right one."""
+    model = copy.deepcopy(square_gpt2())
+    key = transposed_keys(model)[5]
+    key.target, key.args = aten.permute.default, (key.args[0], [1, 0, 3, 2])
+    model.recompile()
+    inputs = {"input_ids": torch.randint(0, 97, (4, 11))}
+    assert not fxrules.compare(square_gpt2(), model, ((), inputs))
+
+
+# ------------------------------------------------------------------------------ ResNet
+def batch_norms(model: GraphModule) -> int:
+    return sum(
+        node.op == "call_module" and isinstance(model.get_submodule(str(node.target)), nn.BatchNorm2d)
+        for node in model.graph.nodes
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_resnet_loses_all_its_batch_norms(dtype: torch.dtype) -> None:
+    traced = symbolic_trace(models.resnet(dtype))
+    inputs = [(torch.randn(2, 3, 32, 32).to(dtype),) for _ in range(3)]
+    result = fxrules.rewrite(traced, RULES, inputs[0], freeze=True)
+    assert dict(result.report.fired) == {"std.convolution.fold_batch_norm[conv2d]": BATCH_NORMS}
+    assert (batch_norms(traced), batch_norms(result.model)) == (BATCH_NORMS, 0)
+    compared = result.compare(inputs[1:])
+    assert compared, str(compared)
+
+
+def test_an_exported_resnet_loses_all_its_batch_norms() -> None:
+    inputs = (torch.randn(2, 3, 32, 32),)
+    exported = torch.export.export(models.resnet(), inputs)
+    result = fxrules.rewrite(exported, RULES, freeze=True)
+    assert dict(result.report.fired) == {"std.convolution.fold_batch_norm[conv2d]": BATCH_NORMS}
+    assert count(result.model, aten.batch_norm.default) == 0
+    assert result.compare((torch.randn(2, 3, 32, 32),))
+
+
+def test_without_freeze_no_parameter_is_folded_and_the_report_says_so() -> None:
+    result = fxrules.rewrite(symbolic_trace(models.resnet()), RULES, (torch.randn(2, 3, 32, 32),))
+    (refusal,) = result.report["std.convolution.fold_batch_norm[conv2d]"].refused
+    assert dict(result.report.fired) == {}
+    assert (refusal.kind, refusal.count) == ("freeze", BATCH_NORMS)
+
+
+def test_without_shapes_nothing_is_folded_and_the_report_says_so() -> None:
+    result = fxrules.rewrite(symbolic_trace(models.resnet()), RULES, freeze=True)
+    (refusal,) = result.report["std.convolution.fold_batch_norm[conv2d]"].refused
+    assert dict(result.report.fired) == {}
+    assert refusal.kind == "missing fact"
+    assert "example_inputs" in refusal.reason
+
+
+def test_folding_leaves_the_original_as_it_was() -> None:
+    traced = symbolic_trace(models.resnet())
+    before = {name: value.clone() for name, value in traced.state_dict().items()}
+    fxrules.rewrite(traced, RULES, (torch.randn(2, 3, 32, 32),), freeze=True)
+    assert before.keys() == traced.state_dict().keys()
+    assert all(torch.equal(value, traced.state_dict()[name]) for name, value in before.items())
