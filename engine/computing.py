@@ -40,7 +40,7 @@ def read(value: object) -> Any:
 
 
 def apply(name: str, args: tuple[object, ...], kwargs: Mapping[str, object], scope: Scope) -> object:
-    """One pure op of the family table on known values; raises Declined for anything else."""
+    """One pure op of the family table on constants and plain values; raises Declined for anything else."""
     name = scope.ops.get(name, name)
     if name not in scope.table.families:
         raise Declined(f"`{name}`: no such function or op")
@@ -56,7 +56,7 @@ def apply(name: str, args: tuple[object, ...], kwargs: Mapping[str, object], sco
     if any(at >= len(values) for at in given):
         raise Declined(f"`{name}` takes at most {len(values)} arguments")
     for at, value in given.items():
-        values[at] = read_param(family.params[at], value)
+        values[at] = read_param(family.params[at], read(value))
     call = emit(scope.table, family, values, "torch")
     if call is None:
         raise Declined(f"`{name}` has no form that takes these arguments")

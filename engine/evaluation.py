@@ -151,7 +151,7 @@ def _attribute(expr: ast.Attribute, place: _Place) -> object:
     value = _evaluate(expr.value, place)
     if expr.name in FACTS or not isinstance(value, Capture | torch.Tensor):
         return attribute(value, expr.name)
-    return computing.apply(expr.name, (computing.read(value),), {}, place.scope)
+    return computing.apply(expr.name, (value,), {}, place.scope)
 
 
 def _items(items: tuple[ast.Expr | ast.Star, ...], place: _Place) -> tuple[object, ...]:
@@ -221,11 +221,16 @@ def _quantified(word: str, items: ast.Comprehension | ast.List, place: _Place) -
     """``all`` and ``any`` look at their items one by one, so that a known item decides in spite of unknown ones."""
     if isinstance(items, ast.Comprehension):
         truths: Iterator[Truth] = (truth_of(partial(_test, items.element, inner)) for inner in _each(items, place))
-    elif any(isinstance(item, ast.Star) for item in items.items):
-        truths = (truth_of(partial(truthful, value)) for value in _items(items.items, place))
     else:
-        truths = _truths(tuple(item for item in items.items if not isinstance(item, ast.Star)), place)
+        truths = (truth for item in items.items for truth in _truths_of(item, place))
     return conjunction(truths) if word == "all" else disjunction(truths)
+
+
+def _truths_of(item: ast.Expr | ast.Star, place: _Place) -> Iterator[Truth]:
+    if isinstance(item, ast.Star):
+        values = items_of(_evaluate(item.value, place))
+        return (truth_of(partial(truthful, value)) for value in values)
+    return _truths((item,), place)
 
 
 def _apply(name: str, args: tuple[object, ...], kwargs: dict[str, object], call: ast.Call, place: _Place) -> object:
@@ -233,8 +238,7 @@ def _apply(name: str, args: tuple[object, ...], kwargs: dict[str, object], call:
         return _help(name, args, kwargs, call, place)
     on_tensor = bool(args) and isinstance(args[0], Capture | torch.Tensor)
     if name not in WORDS or (on_tensor and name in ON_TENSORS):
-        values = {key: computing.read(value) for key, value in kwargs.items()}
-        return computing.apply(name, computing.read(args), values, place.scope)
+        return computing.apply(name, args, kwargs, place.scope)
     word = VOCABULARY[name]
     if kwargs or len(args) < word.least or (word.most is not None and len(args) > word.most):
         raise Declined(f"`{name}` does not take these arguments: {word.doc}")

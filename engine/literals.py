@@ -9,7 +9,7 @@ import torch
 from ..dsl import ast
 from .constants import fold, named_constant
 from .environment import Frame, Slot
-from .nodeview import Value, Views, same_number, same_value
+from .nodeview import Value, Views, normalise_dim, same_number, same_value
 from .surface import Pattern
 
 
@@ -61,10 +61,13 @@ def equals(literal: object, value: Value, views: Views, slot: Slot | None) -> bo
     plain = literal.value if isinstance(literal, ast.Number) else literal
     if slot is not None and slot.view is not None:
         param = slot.view.family.params[slot.index]
-        if slot.whole or param.is_dim:
-            plain = views.normalise_literal(slot.view, slot.index, plain)
-        if slot.whole and "[]" in param.type and isinstance(plain, int | float):
-            plain = (plain,)  # torch takes `dim=-1` for `dim=[-1]`
+        if slot.whole:
+            normal = views.normalise_literal(slot.view, slot.index, plain)
+            plain = plain if isinstance(normal, bool) else normal  # 1 is not True, even for a flag
+            if "[]" in param.type and isinstance(value, tuple) and isinstance(plain, int | float):
+                plain = (plain,)  # torch takes `dim=-1` for `dim=[-1]`
+        elif param.is_dim and slot.view.rank is not None:
+            plain = normalise_dim(plain, slot.view.rank + param.extra_dims)
     if isinstance(plain, bool) or not isinstance(plain, int | float):
         return same_value(plain, value)
     return same_number(ast.Number(plain, tolerance), value, _compute_dtype(views, slot) if slot else None)

@@ -39,7 +39,11 @@ States: TypeAlias = Iterator[State]
 
 
 def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:
-    """Every way in which the rule's pattern fits at ``node``, in the order of the choices written."""
+    """Every way in which the rule's pattern fits at ``node``, in the order of the choices written.
+
+    A way that covers no node (``x + y?`` without ``y``, ``x`` being a leaf) is no candidate: there is
+    nothing to replace.
+    """
     names = declared_names(rule.ast)
     assigns = {name: (assign, at) for assign in rule.match.assigns for at, name in enumerate(assign.targets)}
     # `a, b = f(x)` also assigns the tuple as a whole, under a name that nobody can write
@@ -48,8 +52,9 @@ def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:
     frame = Frame(views, rule.scope, frozenset(names), header_dims(rule.ast.params), assigns)
     (result,) = rule.match.results
     for state in match(result, node, State(), frame, None):
-        bindings = {name: state.names.get((frame, name)) for name in names}
-        yield Candidate(node, bindings, state.nodes, state.deferred)
+        if state.nodes:
+            bindings = {name: state.names.get((frame, name)) for name in names}
+            yield Candidate(node, bindings, state.nodes, state.deferred)
 
 
 def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot | None) -> States:

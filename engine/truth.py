@@ -17,7 +17,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 sym_not: Callable[[Any], Any] = torch.sym_not
 sym_max: Callable[[Any, Any], Any] = torch.sym_max
 sym_min: Callable[[Any, Any], Any] = torch.sym_min
-SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+SYMBOLIC = torch.SymInt | torch.SymFloat | torch.SymBool
 Size: TypeAlias = int | torch.SymInt
 
 
