@@ -58,7 +58,7 @@ def complain(source: Source, tokens: Sequence[Token], piece: Piece, error: Unexp
     before = tokens[error.position - 1]
     if at_end:
         what = f"expected {_expected(error, home)} after {_shown(before)}, found {_end_shown(tokens, piece)}"
-        return Problem(_span(source, before), "syntax", what, _end_hint(error))
+        return Problem(_span(source, before), "syntax", what, _end_hint(error, piece))
     found = tokens[error.position]
     unknown = _unknown_word(found, error, home)
     if unknown:
@@ -79,7 +79,7 @@ def complain_stray(source: Source, tokens: Sequence[Token], piece: Piece, home: 
         return Problem(span, "unbalanced", f"`{token.text}` closes nothing")
     kind, words = _KINDS[home]
     if token.kind is Kind.NAME and token.text not in OPERATOR_WORDS:
-        other = "a clause of a rule" if token.text in CLAUSE_WORDS else ""
+        other = f"`{token.text}` is a clause of a rule" if token.text in CLAUSE_WORDS else ""
         hint = other or did_you_mean(token.text, words) or f"the {kind}s are {_listed(sorted(words))}"
         return Problem(span, f"unknown-{kind}", f"`{token.text}`: no such {kind}", hint)
     return Problem(span, "syntax", f"expected a {kind}, found {_shown(token)}", f"one of {_listed(sorted(words))}")
@@ -139,7 +139,9 @@ def _hint(tokens: Sequence[Token], error: Unexpected) -> str:
     return ""
 
 
-def _end_hint(error: Unexpected) -> str:
+def _end_hint(error: Unexpected, piece: Piece) -> str:
+    if "as" in error.accepted and piece.word == "import":
+        return "what is imported is known by an alias: `import std.shape as shape`"
     return _ARROW if "=>" in error.accepted and "END" not in error.accepted else ""
 
 

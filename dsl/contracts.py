@@ -80,7 +80,8 @@ def check_freeze(freeze: ast.Freeze, header: Header) -> Iterator[Problem]:
             yield Problem(place, "bad-freeze", f"`{name}`: the header declares no such leaf", hint)
         elif header.kind(name) not in (Kind.CONST, Kind.MODULE):
             type = header.leaves[name].type
-            hint = f"declare it `{name}: const {'|'.join(type.names) if type else 'Tensor'}...`"
+            shape = "[...]" if type and type.dims is not None else ""
+            hint = f"declare it `{name}: const {'|'.join(type.names) if type else 'Tensor'}{shape}`"
             yield Problem(place, "bad-freeze", f"`{name}` is not `const`, so its values are not known", hint)
 
 

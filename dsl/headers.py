@@ -56,7 +56,7 @@ def kind_of(type: ast.Type | None) -> Kind:
         return Kind.ANY
     if type.qualifier == "module":
         return Kind.MODULE
-    if type.dims is not None or "Tensor" in type.names:
+    if type.dims is not None or "Tensor" in type.names or DTYPES.keys() & set(type.names):
         return Kind.CONST if type.qualifier == "const" else Kind.TENSOR
     return Kind.VALUE
 

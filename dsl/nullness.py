@@ -30,7 +30,7 @@ def check_none(expr: Part, maybe: Names, takes: TakesNone, *, may_be: bool = Fal
                 hint = f"say what happens without it: `{id} is None or ...`, `{id} ?? ...`, `a if {id} else b`"
                 yield Problem(expr.span, "possibly-none", f"`{id}` may be None here", hint)
         case ast.Compare(ops, operands):
-            asks = set(ops) <= {"is", "is not"} and _NONE in operands
+            asks = set(ops) <= {"is", "is not", "==", "!="} and _NONE in operands
             for operand in operands:
                 yield from check_none(operand, maybe, takes, may_be=asks)
         case ast.And() | ast.Or() | ast.Unary("not"):
@@ -47,6 +47,8 @@ def check_none(expr: Part, maybe: Names, takes: TakesNone, *, may_be: bool = Fal
                 yield from check_none(arg, maybe, takes, may_be=takes_none)
         case ast.Keyword(_, value):
             yield from check_none(value, maybe, takes, may_be=may_be)
+        case ast.Optional():
+            pass  # it cannot stand here at all
         case ast.Comprehension(element, name, iterable, condition):
             yield from check_none(iterable, maybe, takes)
             maybe -= {name}

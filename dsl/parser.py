@@ -159,10 +159,12 @@ def _read_group(reader: _Reader, group: Group) -> ast.Rule | ast.Pipeline:
     parts = tuple(part for piece in group.parts if (part := _read_part(reader, piece, kind)) is not None)
     last = group.parts[-1].stop - 1 if group.parts else group.doc or group.head.stop - 1
     end = tokens[last if group.close is None else group.close].end
-    if group.close is None and tokens[group.head.stop - 1].text == "{":
+    whole_end = end if group.close is not None or last + 1 < len(tokens) else len(reader.source.text)
+    open_text = any(one.code == "open-string" for one in reader.problems)
+    if group.close is None and tokens[group.head.stop - 1].text == "{" and not open_text:
         reader.problems.append(unclosed(reader.source, tokens[group.head.stop - 1]))
     closing, trailing = comments.before(end), comments.behind(end)
-    span = Span(reader.source, tokens[group.head.start].start, end)
+    span = Span(reader.source, tokens[group.head.start].start, whole_end)
     head = evolve(head, comments=above, trailing=trailing, closing_comments=closing, span=span)
     if isinstance(head, ast.Rule):
         return evolve(head, clauses=parts, doc=doc)

@@ -116,8 +116,8 @@ def _cut_group(tokens: Sequence[Token], start: int, kind: str) -> tuple[Group, i
 def _head_end(tokens: Sequence[Token], start: int, words: frozenset[str]) -> int:
     """The position after a head: behind its brace, or where something else starts."""
     for position in range(start + 1, len(tokens)):
-        if _is_symbol(tokens[position], "{"):
-            return position + 1
+        if _is_symbol(tokens[position], "{") and _ends_operand(tokens[position - 1]):
+            return position + 1  # elsewhere it starts a dict
         fits = position == start + 1
         if _starts(tokens, position, words, fits) or _starts_statement(tokens, position, fits):
             return position

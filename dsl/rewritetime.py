@@ -60,7 +60,7 @@ def check_now(expr: Part, moment: Moment, *, reads: bool = False) -> Iterator[Pr
             yield from _check_call(expr, moment)
         case ast.Compare(ops, operands):
             yield from _check_none_tests(expr)
-            asks = set(ops) <= {"is", "is not"}
+            asks = set(ops) <= {"is", "is not"} or ast.Name("None") in operands
             for operand in operands:
                 yield from check_now(operand, moment, reads=not asks)
         case ast.Binary("??", left, right):
@@ -153,6 +153,7 @@ def _check_attribute(expr: ast.Attribute, moment: Moment, reads: bool) -> Iterat
         place = expr.span and Span(expr.span.source, expr.span.end - len(expr.name), expr.span.end)
         hint = did_you_mean(expr.name, FACTS) or f"the facts of a tensor: {', '.join(sorted(FACTS))}"
         yield Problem(place, "unknown-fact", f"`{expr.name}`: a tensor has no such fact", hint)
+        reads = False
     yield from check_now(expr.value, moment, reads=reads and not is_fact)
 
 

@@ -118,7 +118,9 @@ def _check_number(source: Source, tokens: list[Token], kind: str, start: int, en
         if before.kind is not Kind.NUMBER:
             return []
         what = f"`{before.text}{source.text[start:end]}` is neither a number nor a name"
-        return [Problem(Span(source, before.start, end), "bad-number", what, "write `2 * x` for a product")]
+        is_other_base = before.text == "0" and source.text[start] in "xXoObB"
+        hint = "numbers are decimal" if is_other_base else "a product is written `2 * x`"
+        return [Problem(Span(source, before.start, end), "bad-number", what, hint)]
     text = source.text[start:end]
     if float(text) == float("inf") or len(text) > 400:
         shown = text if len(text) < 40 else f"{text[:37]}..."

@@ -17,7 +17,9 @@ from attrs import frozen
 from lark import Token, Tree
 
 from . import ast
+from .nearest import did_you_mean
 from .source import Problem, Source, Span
+from .walking import locate
 
 MAX_NESTING = 200
 
@@ -204,10 +206,10 @@ def _numerics(children: list[Any], span: Span) -> ast.Numerics:
             if name in settings:
                 raise BadTree(Problem(span, "duplicate-setting", f"`{name}` is given twice"))
             settings[name] = float(value)
-    unknown = sorted(settings.keys() - {"slack", "rtol", "atol"})
-    if unknown:
-        what = f"`{unknown[0]}`: no such setting of `numerics`"
-        raise BadTree(Problem(span, "unknown-setting", what, "the settings are `slack`, `rtol` and `atol`"))
+    for name in settings.keys() - {"slack", "rtol", "atol"}:
+        hint = did_you_mean(name, ("slack", "rtol", "atol")) or "the settings are `slack`, `rtol` and `atol`"
+        what = f"`{name}`: no such setting of `numerics`"
+        raise BadTree(Problem(locate(span, name), "unknown-setting", what, hint))
     waivers, domain = _part(children, "waivers"), _part(children, "domain")
     return ast.Numerics(
         str(children[0]),
