@@ -17,10 +17,10 @@ from typing import Any
 from attrs import define, field, frozen
 from torch.fx import Node
 
+from . import steps
 from .candidates import Candidate
 from .kinds import plain_value
 from .lowering import lower
-from . import steps
 from .nodeview import Views, same_value
 from .patterns import (
     Absent,
@@ -45,7 +45,7 @@ from .patterns import (
     roots,
 )
 from .ruleset import Rule
-from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Continuation, Env, ListStep, Matcher, come_back
+from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Continuation, Env, Matcher, Place, come_back
 
 
 @frozen(eq=False)
@@ -122,7 +122,7 @@ class _Compiler:
 
         return offer
 
-    def compile(self, term: Term, after: Continuation, at: tuple[int, int] | None = None) -> Matcher:
+    def compile(self, term: Term, after: Continuation, at: Place | None = None) -> Matcher:
         """The matcher of ``term``; ``at`` is the view slot and position of the argument it stands at."""
         match term:
             case Anything():
@@ -164,7 +164,7 @@ class _Compiler:
             then = steps.with_none(self.named(name), then)
         return then
 
-    def _as(self, inner: Term, slot: int, after: Continuation, at: tuple[int, int] | None) -> Matcher:
+    def _as(self, inner: Term, slot: int, after: Continuation, at: Place | None) -> Matcher:
         whole = self.slot()
         bind = steps.bind(slot, after)
         match = self.compile(inner, lambda env: bind(env[whole], env), at)
@@ -222,15 +222,15 @@ class _Compiler:
         return lambda env: match(env[args_slot][position], env)
 
     def _exact(self, term: Exact, after: Continuation) -> Matcher:
-        args_slot = self.slot()
+        call_slot, args_slot = self.slot(), self.slot()
         step = after
         # keywords are matched behind the positional arguments, in written order
         for offset, inner in reversed(list(enumerate((*term.positional, *(one for _, one in term.keywords))))):
-            step = self._given(offset, inner, args_slot, step)
-        return steps.exact(term, args_slot, step)
+            step = self._given(offset, inner, call_slot, args_slot, step)
+        return steps.exact(term, call_slot, args_slot, step)
 
-    def _given(self, offset: int, term: Term, args_slot: int, after: Continuation) -> Continuation:
-        match = self.compile(term, after)
+    def _given(self, offset: int, term: Term, call_slot: int, args_slot: int, after: Continuation) -> Continuation:
+        match = self.compile(term, after, (call_slot, None))
         return lambda env: match(env[args_slot][offset], env)
 
     def _item(self, term: Item, after: Continuation) -> Matcher:
@@ -282,7 +282,7 @@ class _Compiler:
 
         return lambda value, env: steps.call(back, again, value, env, after)
 
-    def _sequence(self, term: Sequence, after: Continuation, at: tuple[int, int] | None) -> Matcher:
+    def _sequence(self, term: Sequence, after: Continuation, at: Place | None) -> Matcher:
         items_slot = self.slot()
         step = steps.end_of_list(items_slot, after)
         for number, item in reversed(list(enumerate(term.items))):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import torch
+from attrs import frozen
 from torch.fx import Node
 
 from ..dsl import ast
@@ -18,6 +19,9 @@ Env: TypeAlias = list[Any]
 Matcher: TypeAlias = Callable[[Any, Env], bool]
 Continuation: TypeAlias = Callable[[Env], bool]
 ListStep: TypeAlias = Callable[[Env, int], bool]
+
+# Where an argument stands: the slot of the view (or `ExactCall`) it belongs to, and its position in a family.
+Place: TypeAlias = tuple[int, int | None]
 
 UNBOUND: Final = object()
 VIEWS, NODES, DEFERRED, TAKE, FIRST_FREE = 0, 1, 2, 3, 4
@@ -65,7 +69,7 @@ def first_of(options: tuple[Matcher, ...]) -> Matcher:
     return match
 
 
-def literal(term: Literal, after: Continuation, at: tuple[int, int] | None) -> Matcher:
+def literal(term: Literal, after: Continuation, at: Place | None) -> Matcher:
     """A constant: numbers by value after rounding to the op's compute dtype, the rest by equality."""
     number, expected = term.number, term.value
     if number is None:
@@ -75,15 +79,16 @@ def literal(term: Literal, after: Continuation, at: tuple[int, int] | None) -> M
         if isinstance(value, Node):
             return False
         written = number
-        if at is not None:
-            view, position = env[at[0]], at[1]
-            if view.family.params[position].is_dim:
-                normal = env[VIEWS].normalise_literal(view, position, expected)
-                normal = normal[0] if isinstance(normal, tuple) and normal else normal  # `value` is one item of a list
-                written = ast.Number(normal) if isinstance(normal, int) else number
-            dtype = compute_dtype(view.node, view.args, env[VIEWS]) if isinstance(value, float) else None
-        else:
-            dtype = None
+        if at is None:
+            return same_number(written, value, None) and after(env)
+        slot, position = at
+        view = env[slot]
+        if position is not None and view.family.params[position].is_dim:
+            normal = env[VIEWS].normalise_literal(view, position, expected)
+            normal = normal[0] if isinstance(normal, tuple) and normal else normal  # `value` is one item of a list
+            written = ast.Number(normal) if isinstance(normal, int) else number
+        rounds = isinstance(value, float) or isinstance(written.value, float)
+        dtype = compute_dtype(view.node, view.args, env[VIEWS]) if rounds else None
         return same_number(written, value, dtype) and after(env)
 
     return match
@@ -171,7 +176,15 @@ def config(slot: int, family: Family, rest: tuple[int, ...], view_slot: int, aft
     return step
 
 
-def exact(term: Exact, args_slot: int, after: Continuation) -> Matcher:
+@frozen
+class ExactCall:
+    """A node matched by its exact target, with all its arguments."""
+
+    node: Node
+    args: tuple[Any, ...]
+
+
+def exact(term: Exact, call_slot: int, args_slot: int, after: Continuation) -> Matcher:
     """One op by its exact target, its arguments in the target's own order."""
     given = len(term.positional)
     keywords = tuple(name for name, _ in term.keywords)
@@ -189,10 +202,11 @@ def exact(term: Exact, args_slot: int, after: Continuation) -> Matcher:
         rest = (one for one in found[given:] if one[0] not in keywords)
         if not term.loose and not all(same_value(actual, default) for _, actual, default in rest):
             return False
-        outer = env[args_slot]
+        outer = env[call_slot], env[args_slot]
+        env[call_slot] = ExactCall(value, tuple(named.values()))
         env[args_slot] = (*(actual for _, actual, _ in found[:given]), *(named[name] for name in keywords))
         taken = covering(value, env, after)
-        env[args_slot] = outer
+        env[call_slot], env[args_slot] = outer
         return taken
 
     return match
