@@ -181,6 +181,7 @@ class _Dispatch:
     by_family: dict[str, tuple[int, ...]]
     anywhere: tuple[int, ...]
     rules: tuple[CompiledRule, ...]
+    _known: dict[tuple[str, ...], tuple[CompiledRule, ...]] = field(factory=dict)
 
     @classmethod
     def of(cls, rules: list[CompiledRule]) -> _Dispatch:
@@ -191,11 +192,13 @@ class _Dispatch:
         anywhere = tuple(index for index, compiled in enumerate(rules) if compiled.any_root)
         return cls({name: tuple(found) for name, found in by_family.items()}, anywhere, tuple(rules))
 
-    def at(self, node: Node, views: Views) -> Iterable[CompiledRule]:
-        found = set(self.anywhere)
-        for view in views.views(node):
-            found.update(self.by_family.get(view.family.name, ()))
-        return [self.rules[index] for index in sorted(found)]
+    def at(self, node: Node, views: Views) -> tuple[CompiledRule, ...]:
+        """The rules to try at a node, in load order."""
+        families = tuple([view.family.name for view in views.views(node)])
+        if families not in self._known:
+            found = set(self.anywhere).union(*(self.by_family.get(name, ()) for name in families))
+            self._known[families] = tuple(self.rules[index] for index in sorted(found))
+        return self._known[families]
 
 
 def _rounds(state: _Run, classes: list[list[CompiledRule]], before: int) -> int:
@@ -247,17 +250,19 @@ def _fire(state: _Run, compiled: CompiledRule, node: Node) -> bool:
     refused: list[Mismatch] = []
 
     def take(candidate: Candidate) -> bool:
+        if state.dry:  # effects need the whole graph: they are looked at once there is a copy to change
+            outcome = accept(rule, candidate, work.views, freeze=state.policy.freeze)
+            refused.extend([outcome] if isinstance(outcome, Mismatch) else [])
+            return isinstance(outcome, Match)
         match = _allowed(rule, candidate, work, state.policy)
-        if isinstance(match, Match) and state.dry:
-            return True
-        outcome = apply(match, *work.tools) if isinstance(match, Match) else match
-        if isinstance(outcome, Mismatch):
-            refused.append(outcome)
+        applied = apply(match, *work.tools) if isinstance(match, Match) else match
+        if isinstance(applied, Mismatch):
+            refused.append(applied)
             return False
-        tally.notes.update(outcome.notes)
+        tally.notes.update(applied.notes)
         state.history.append((rule.name, site))
         depth = 1 + max(state.depths.get(one, 0) for one in candidate.nodes)
-        state.depths.update(dict.fromkeys(outcome.new_nodes, depth))
+        state.depths.update(dict.fromkeys(applied.new_nodes, depth))
         return True
 
     if not compiled.run(node, work.views, take):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from functools import lru_cache
 
 import torch
 from torch.fx import Node
@@ -33,7 +34,7 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
     ``freeze``: the caller lets values of parameters be baked into new constants.
     """
     root = candidate.root
-    bindings: Bindings = {name: candidate.bindings.get(name) for name in declared_names(rule.ast)}
+    bindings: Bindings = {name: candidate.bindings.get(name) for name in _names(rule)}
     nodes = _with_unread_items(rule, candidate, bindings, views)
     kept = tuple(node for node in map(bindings.get, sorted(rule.keep)) if isinstance(node, Node))
     mismatch = (
@@ -47,6 +48,16 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
     return mismatch or Match(rule, root, nodes, bindings, kept)
 
 
+@lru_cache(maxsize=4096)
+def _names(rule: Rule) -> tuple[str, ...]:
+    return declared_names(rule.ast)
+
+
+@lru_cache(maxsize=4096)
+def _dims(rule: Rule) -> frozenset[str]:
+    return header_dims(rule.ast.params) - rule.scope.constants.keys()
+
+
 # ------------------------------------------------------------ kinds and sizes
 def _wrong_kind(rule: Rule, bindings: Bindings, views: Views) -> Mismatch | None:
     found = (declarations.check(param, bindings[param.name], views) for param in rule.ast.params)
@@ -54,13 +65,16 @@ def _wrong_kind(rule: Rule, bindings: Bindings, views: Views) -> Mismatch | None
 
 
 def _bind_dims(rule: Rule, bindings: Bindings, views: Views) -> Mismatch | None:
-    dims = header_dims(rule.ast.params)
+    dims = _dims(rule)
+    shapes = list(_declared_shapes(rule, bindings, views))
+    if not dims and not shapes:
+        return None
     known = {
         name: capture(name, value, views)
         for name, value in {**rule.scope.constants, **bindings}.items()
         if name not in dims
     }
-    solved = solve(list(_declared_shapes(rule, bindings, views)), known)
+    solved = solve(shapes, known)
     if isinstance(solved, Mismatch):
         return solved
     bindings.update(solved)
