@@ -9,17 +9,15 @@ from attrs import frozen
 from torch import nn
 from torch.fx import Graph, Node
 
-# The cells of a node besides its dicts. They are assigned past Node.__setattr__,
-# which would tell hooks and shuffle the side table.
-CELLS = ("_args", "_kwargs", "name", "type", "_sort_key", "_erased")
+_CELLS = ("_args", "_kwargs", "name", "type", "_sort_key", "_erased")
 
 
 @frozen
 class Touched:
-    """The cells of one node."""
+    """One node: its ``_args, _kwargs, name, type, _sort_key, _erased``, and its dicts."""
 
     node: Node
-    cells: tuple[tuple[str, object], ...]
+    cells: tuple[object, ...]
     inputs: tuple[Node, ...]
     users: tuple[Node, ...]
     meta: tuple[tuple[str, object], ...]
@@ -124,7 +122,8 @@ def restore(graph: Graph, entry: Entry) -> None:
 
 def _restore_node(entry: Touched) -> None:
     node = entry.node
-    for name, value in entry.cells:
+    for name, value in zip(_CELLS, entry.cells, strict=True):
+        # Past Node.__setattr__, which would tell hooks and shuffle the side table.
         object.__setattr__(node, name, value)
     for live, content in ((node._input_nodes, entry.inputs), (node.users, entry.users)):
         live.clear()

@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 from torch.fx.graph import _Namespace
 
-from .images import CELLS, Entry, Erased, Inserted, Listed, Module, Named, Renamed, Shared, Touched, restore
+from .images import Entry, Erased, Inserted, Listed, Module, Named, Renamed, Shared, Touched, restore
 
 _NUMBERED = re.compile(r"^([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?$")
 
@@ -94,6 +94,10 @@ class Journal:
         while len(self._log) > mark:
             restore(self.graph, self._log[-1])
             self._log.pop()
+        table = self.graph._find_nodes_lookup_table.table
+        for key in [key for key, members in self._buckets.items() if members is None and not table.get(key)]:
+            table.pop(key, None)
+            del self._buckets[key]
 
     def undo(self) -> None:
         """Put graph and owner back as they were when the journal was opened, bit for bit."""
@@ -203,7 +207,7 @@ class Journal:
     def _touch(self, node: Node) -> None:
         if node in self._touched:
             return
-        cells = tuple((name, getattr(node, name)) for name in CELLS)
+        cells = (node._args, node._kwargs, node.name, node.type, node._sort_key, node._erased)
         entry = Touched(node, cells, tuple(node._input_nodes), tuple(node.users), tuple(node.meta.items()))
         self._log.append(entry)
         self._touched.add(node)

@@ -10,13 +10,14 @@ import torch
 from attrs import define, field, frozen
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.func import functional_call
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.utils import _pytree as pytree
 
 from .inputs import read_call
 from .journal import Journal
-from .recipes import Recipe, recipe_of, remade, value_key
+from .recipes import Recipe, is_static, recipe_of, remade, value_key
 
 MISSING: Final = object()
 
@@ -57,7 +58,7 @@ class Propagation:
         meta = node.meta
         return meta["val"] if "val" in meta else meta.get("example_value", MISSING)
 
-    def entries(self, node: Node) -> Mapping[str, object]:
+    def entries(self, node: Node) -> Mapping[str, Any]:
         """The metadata that a node should have; nothing where the facts of an input are missing.
 
         Raises Impossible if the op fails on its inputs.
@@ -71,12 +72,12 @@ class Propagation:
         if args is MISSING or kwargs is MISSING:
             return {}
         value, tensor_meta = self._computed(node, args, kwargs)
-        entries: dict[str, object] = {self.entry: value}
+        entries: dict[str, Any] = {self.entry: value}
         if self.tensor_meta and tensor_meta is not None:
             entries["tensor_meta"] = tensor_meta
         return entries
 
-    def of_tensor(self, value: Tensor) -> Mapping[str, object]:
+    def of_tensor(self, value: Tensor) -> Mapping[str, Any]:
         """The metadata of a node that reads a real tensor."""
         if self.mode is None:
             return {}
@@ -120,8 +121,8 @@ class Propagation:
         key = None if node.op == "call_module" else (node.target, value_key(args), value_key(kwargs))
         found = self._cache.get(key) if key is not None else None
         if found is not None and self.mode is not None:
-            with self._quiet():
-                return remade(found[0], self.mode), found[1]
+            with nullcontext() if is_static(found[0]) else self._quiet():
+                return remade(found[0], (args, kwargs), self.mode), found[1]
         value = self._run(node, args, kwargs)
         tensor_meta = _extract_tensor_metadata(value) if self.tensor_meta and isinstance(value, Tensor) else None
         recipe = recipe_of(value, (args, kwargs))
@@ -144,7 +145,7 @@ class Propagation:
             found: Any = getattr(args[0], str(node.target), None)
         elif node.op == "call_module":
             module = self.graph.owning_module
-            found = _Unchanged(module.get_submodule(str(node.target))) if module is not None else None
+            found = _Untouched(module.get_submodule(str(node.target)), self.mode) if module and self.mode else None
         else:
             found = node.target
         if not callable(found):
@@ -161,21 +162,24 @@ class Propagation:
 
 
 @frozen
-class _Unchanged:
-    """Calls a module and puts back the attributes that its ``forward`` assigned."""
+class _Untouched:
+    """Calls a module on fake copies of its tensors, and puts back the attributes that its ``forward`` assigned."""
 
     module: nn.Module
+    mode: FakeTensorMode
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        saved = [(part, dict(vars(part)), dict(part._buffers)) for part in self.module.modules()]
+        tensors = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
+        fakes: dict[str, Tensor] = {
+            name: self.mode.from_tensor(tensor, static_shapes=True) for name, tensor in tensors.items()
+        }
+        saved = [(part, dict(vars(part))) for part in self.module.modules()]
         try:
-            return self.module(*args, **kwargs)
+            return functional_call(self.module, fakes, args, kwargs)
         finally:
-            for part, attributes, buffers in saved:
+            for part, attributes in saved:
                 vars(part).clear()
                 vars(part).update(attributes)
-                part._buffers.clear()
-                part._buffers.update(buffers)
 
 
 def _mode_of(value: Any) -> FakeTensorMode | None:
@@ -210,7 +214,7 @@ def annotate(module: GraphModule, example_inputs: Any, journal: Journal | None =
                 continue
 
 
-def _set_meta(node: Node, entries: Mapping[str, object]) -> None:
+def _set_meta(node: Node, entries: Mapping[str, Any]) -> None:
     node.meta.update(entries)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, TypeAlias
 
 import torch
@@ -16,12 +17,14 @@ _NUMBERS = (int, float, bool, complex, *_SYMBOLIC)
 
 @frozen
 class OneTensor:
-    """A fresh dense or strided tensor."""
+    """A strided tensor: a fresh one, or a view of the argument tensor at the place ``of``."""
 
     size: tuple[Any, ...]
     stride: tuple[Any, ...]
     dtype: torch.dtype
     device: torch.device
+    of: int | None = None
+    offset: Any = 0
 
 
 @frozen
@@ -43,14 +46,14 @@ Recipe: TypeAlias = OneTensor | Several | Plain
 
 
 def recipe_of(value: Any, args: Any) -> Recipe | None:
-    """How to make a result of ``args`` again; None where it is a view of an argument or of an unusual kind."""
+    """How to make a result of ``args`` again; None where it is of an unusual kind."""
     if isinstance(value, FakeTensor):
         if value.layout is not torch.strided or value.is_conj() or value.is_neg():
             return None
         mine = value.untyped_storage()._cdata
-        if any(other.untyped_storage()._cdata == mine for other in _tensors(args)):
-            return None
-        return OneTensor(tuple(value.shape), value.stride(), value.dtype, value.device)
+        sources = [at for at, one in enumerate(_tensors(args)) if one.untyped_storage()._cdata == mine]
+        facts = (tuple(value.shape), value.stride(), value.dtype, value.device)
+        return OneTensor(*facts, sources[0], value.storage_offset()) if sources else OneTensor(*facts)
     if isinstance(value, tuple | list):
         items = [recipe_of(item, args) for item in value]
         whole = tuple(item for item in items if item is not None)
@@ -58,15 +61,29 @@ def recipe_of(value: Any, args: Any) -> Recipe | None:
     return Plain(value) if value is None or isinstance(value, _NUMBERS) else None
 
 
-def remade(recipe: Recipe, mode: FakeTensorMode) -> Any:
-    """The result of a recipe, with memory of its own."""
+def remade(recipe: Recipe, args: Any, mode: FakeTensorMode) -> Any:
+    """The result of a recipe: memory of its own, or that of one of ``args``."""
     match recipe:
-        case OneTensor(size, stride, dtype, device):
+        case OneTensor(size, stride, dtype, device, None):
             return FakeTensor(mode, torch.empty_strided(size, stride, dtype=dtype, device="meta"), device)
+        case OneTensor(size, stride, dtype, device, at, offset):
+            source = next(islice(_tensors(args), at, None))
+            view = torch.empty(0, dtype=dtype, device="meta").set_(source.untyped_storage(), offset, size, stride)
+            return FakeTensor(mode, view, device)
         case Several(kind, items):
-            return kind(remade(item, mode) for item in items)
+            return kind(remade(item, args, mode) for item in items)
         case Plain(value):
             return value
+
+
+def is_static(recipe: Recipe) -> bool:
+    """Whether all sizes in a recipe are plain numbers."""
+    match recipe:
+        case OneTensor(size, stride, offset=offset):
+            return all(type(one) is int for one in (*size, *stride, offset))
+        case Several(items=items):
+            return all(map(is_static, items))
+    return True
 
 
 def value_key(value: Any) -> Any:

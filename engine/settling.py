@@ -80,7 +80,10 @@ def _renew(
 
 def _output_problem(output: Node, before: dict[Node, Any], propagation: Propagation) -> str | None:
     for node in output.all_input_nodes:
-        if node in before and disagreement(before[node], propagation.fact(node), ("shape", "dtype", "device")) is not None:
+        if (
+            node in before
+            and disagreement(before[node], propagation.fact(node), ("shape", "dtype", "device")) is not None
+        ):
             return "an output of the graph would get other strides"
     return None
 

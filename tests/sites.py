@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from attrs import define
+from snapshots import snapshot
 from torch import Tensor, nn
-from torch.export import ExportedProgram
-from torch.fx import Graph, GraphModule, Node
+from torch.export import ExportedProgram, export
+from torch.fx import Graph, GraphModule, Node, symbolic_trace
 
 from fxrules.dsl import ast
 from fxrules.dsl.parser import parse_text
@@ -123,3 +124,37 @@ class Function(nn.Module):
 
     def forward(self, *args: Any) -> Any:
         return self.function(*args)
+
+
+def done(outcome: Applied | Mismatch | None) -> Applied:
+    """The outcome, which must be a rewrite."""
+    assert isinstance(outcome, Applied), outcome
+    return outcome
+
+
+def refused(site: Site, text: str) -> Mismatch:
+    """The refusal of a rule, which must leave everything as it was."""
+    before = snapshot(site.graph, site.graph.owning_module)
+    outcome = site.rewrite(rule_of(text))
+    assert isinstance(outcome, Mismatch), outcome
+    assert snapshot(site.graph, site.graph.owning_module) == before, "a refusal must leave everything as it was"
+    return outcome
+
+
+def traced(function: Any, *inputs: Tensor) -> Site:
+    """A site at level torch."""
+    return site_of(symbolic_trace(function), inputs)
+
+
+def exported(function: Any, *inputs: Tensor, dynamic: Any = None) -> Site:
+    """A site at level aten."""
+    module = function if isinstance(function, nn.Module) else Function(function)
+    return site_of(export(module, inputs, dynamic_shapes=dynamic).module())
+
+
+def run(site: Site, *inputs: Tensor) -> Any:
+    """What the graph computes now."""
+    module = site.graph.owning_module
+    assert module is not None
+    module.recompile()
+    return module(*inputs)
