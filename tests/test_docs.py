@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import os
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -43,11 +41,12 @@ def test_programs_in_documents_print_what_is_shown(path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_examples_succeed(path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, str(path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_examples_succeed(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as end:
+        assert not end.code, capsys.readouterr().out
+    assert capsys.readouterr().out
 
 
 def test_a_wrong_output_is_found(tmp_path: Path) -> None:
