@@ -169,7 +169,7 @@ def _starts(tokens: Sequence[Token], position: int, words: frozenset[str], opera
         return False
     if not operand_fits and _ends_operand(tokens[position - 1]):
         return True
-    if not tokens[position].first or following is None:
+    if not tokens[position].first or following is None or _is_symbol(tokens[position - 1], ":"):
         return False
     if following.kind is Kind.SYMBOL:
         return word != "where" and following.text in ("(", "{")

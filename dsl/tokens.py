@@ -100,7 +100,8 @@ def scan(source: Source) -> tuple[list[Token], list[Comment], list[Problem]]:
         elif kind.isupper():
             if kind == "NUMBER" or (kind == "NAME" and previous_end == start):
                 problems.extend(_check_number(source, tokens, kind, start, end))
-            tokens.append(Token(Kind[kind], found.group(), start, end, first))
+            is_too_large = kind == "NUMBER" and bool(problems) and problems[-1].span == Span(source, start, end)
+            tokens.append(Token(Kind[kind], "0" if is_too_large else found.group(), start, end, first))
             first, previous_end = False, end
         else:
             position = end = len(text) if kind == "open_doc" else end
