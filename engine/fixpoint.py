@@ -152,7 +152,7 @@ def _prepared(
 ) -> tuple[_Run, list[list[CompiledRule]]]:
     """The state of a run, and the rules that the policy allows by priority class."""
     rules = [rule for rule in rules if not rule.is_query]
-    tallies = {rule.name: Tally(rule.name, rule.numerics.level) for rule in rules}
+    tallies = {rule.name: Tally(rule.name, rule.numerics) for rule in rules}
     allowed = []
     for rule in rules:
         refusal = policy.refuses(rule)

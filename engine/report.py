@@ -8,9 +8,10 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from ..dsl.ast import Numerics
 from .candidates import Mismatch, MismatchKind
+from .contracts import compose, describe
 
-_LEVELS = ("bitwise", "rounding", "approx", "differs")
 _MOST_REASONS = 4  # printed for one rule
 
 
@@ -44,7 +45,7 @@ class RuleReport:
     fired: int
     tried: int
     refused: tuple[Refusal, ...]
-    numerics: str
+    numerics: Numerics
     notes: tuple[str, ...] = ()
 
     @property
@@ -78,9 +79,9 @@ class Report:
         return {rule.name: rule.fired for rule in self.rules if rule.fired}
 
     @property
-    def contract(self) -> str:
-        """The weakest numeric contract of the rules that fired (``bitwise`` if none did)."""
-        return max((rule.numerics for rule in self.rules if rule.fired), key=_LEVELS.index, default="bitwise")
+    def contract(self) -> Numerics:
+        """The contracts of the rules that fired as one: the weakest level, all waivers (``bitwise`` if none fired)."""
+        return compose(rule.numerics for rule in self.rules if rule.fired)
 
     def __getitem__(self, name: str) -> RuleReport:
         for rule in self.rules:
@@ -93,7 +94,7 @@ class Report:
         return {
             "nodes": {"before": self.nodes_before, "after": self.nodes_after},
             "rounds": self.rounds,
-            "contract": self.contract,
+            "contract": describe(self.contract),
             "seconds": {name: round(value, 6) for name, value in self.seconds.items()},
             "notes": list(self.notes),
             "rules": [
@@ -101,7 +102,7 @@ class Report:
                     "name": rule.name,
                     "fired": rule.fired,
                     "tried": rule.tried,
-                    "numerics": rule.numerics,
+                    "numerics": describe(rule.numerics),
                     "refused": [
                         {"kind": one.kind, "reason": one.reason, "count": one.count, "node": one.node}
                         for one in rule.refused
@@ -122,7 +123,8 @@ class Report:
             f"{self.nodes_before} -> {self.nodes_after} nodes" if total else f"{self.nodes_before} nodes, unchanged"
         )
         rounds = f"{self.rounds} round{'s' if self.rounds != 1 else ''}"
-        head = f"{total} rewrite{'s' if total != 1 else ''} by {len(self.fired)} of {len(self.rules)} rules: {change}, {rounds}"
+        rewrites = f"{total} rewrite{'s' if total != 1 else ''}"
+        head = f"{rewrites} by {len(self.fired)} of {len(self.rules)} rules: {change}, {rounds}"
         return f"{head} ({spent})" if spent else head
 
     def _table(self) -> list[str]:
@@ -130,7 +132,8 @@ class Report:
         width = max((len(rule.name) for rule in shown), default=0)
         lines = []
         for rule in shown:
-            lines.append(f"  {rule.name:<{width}}  fired {rule.fired:>4} of {rule.tried:>5} tried  {rule.numerics}")
+            counts = f"fired {rule.fired:>4} of {rule.tried:>5} tried"
+            lines.append(f"  {rule.name:<{width}}  {counts}  {rule.numerics.level}")
             lines += [f"  {'':<{width}}  note: {note}" for note in rule.notes]
         return lines
 
@@ -153,7 +156,7 @@ class Tally:
     """Counts for one rule while a run is going on."""
 
     name: str
-    numerics: str
+    numerics: Numerics
     fired: int = 0
     tried: int = 0
     notes: Counter[str] = field(factory=Counter)
