@@ -18,12 +18,12 @@ from rich.logging import RichHandler
 
 from ... import __version__
 from ...dsl.source import FxrulesError, Problem
+from ..contracts import LEVELS
 from . import screen
 from .formatting import format_rules
 from .rulefiles import rule_files
 
 CLEAN, FINDINGS, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
-LEVELS = ("bitwise", "rounding", "approx", "differs")
 
 _paths = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILES...")
 
