@@ -9,14 +9,20 @@ from ..dsl import ast
 
 @frozen
 class IndexStep:
-    """One op of the chain; ``args`` follow the tensor, None leaves an argument at its default."""
+    """One op of the chain; ``args`` follow the tensor, None leaves an argument at its default.
+
+    ``optional``: a whole slice ``:``, which export writes down only where the size is symbolic.
+    """
 
     family: str
     args: tuple[ast.Expr | None, ...]
+    optional: bool = False
 
 
-def steps_of(items: tuple[ast.Expr | ast.Slice | ast.Dots, ...]) -> tuple[IndexStep, ...] | None:
-    """The chain, innermost op first; None where an index by tensors or names makes it unknown.
+def steps_of(
+    items: tuple[ast.Expr | ast.Slice | ast.Dots, ...], *, whole_slices: bool = False
+) -> tuple[IndexStep, ...] | None:
+    """The chain, innermost op first; None where it is unknown. Whole slices are left out unless asked for.
 
     Items before ``...`` count dims from the front, items behind it from the back. The
     dims of a ``select`` shift those behind it, as in torch.
@@ -24,39 +30,30 @@ def steps_of(items: tuple[ast.Expr | ast.Slice | ast.Dots, ...]) -> tuple[IndexS
     >>> steps_of((ast.Dots(), ast.Slice(None, ast.Number(4))))[0].args[0]
     Number(value=-1, tolerance=None)
     """
-    dots = [i for i, item in enumerate(items) if isinstance(item, ast.Dots)]
+    dots = [place for place, item in enumerate(items) if isinstance(item, ast.Dots)]
     if len(dots) > 1:
         return None
-    if dots and any(item == ast.Name("None") for item in items[dots[0] :]):
-        return None  # where a new dim lands depends on the rank
-    front = items[: dots[0]] if dots else items
-    back = items[dots[0] + 1 :] if dots else ()
     steps: list[IndexStep] = []
-    dim = 0
-    for item in front:
-        step, advance = _step(item, dim)
-        dim += advance
-        steps += step
-    dim = -len(back)
-    for item in back:
-        step, advance = _step(item, dim)
-        # a select from the back removes a dim: those still to come keep their distance from the end
-        dim += 1 if advance == 1 or _is_select(item) else 0
-        steps += step
-    return tuple(steps)
+    front = 0
+    for place, item in enumerate(items):
+        if isinstance(item, ast.Dots):
+            continue
+        from_back = bool(dots) and place > dots[0]
+        to_come = sum(_reads_a_dim(later) for later in items[place:])
+        match item:
+            case ast.Name("None"):
+                dim = -1 - to_come if from_back else front
+                steps.append(IndexStep("unsqueeze", (ast.Number(dim),)))
+            case ast.Slice(start, stop, step):
+                dim = -to_come if from_back else front
+                steps.append(IndexStep("slice", (ast.Number(dim), start, stop, step), item == ast.Slice()))
+            case _:
+                dim = -to_come if from_back else front
+                steps.append(IndexStep("select", (ast.Number(dim), item)))
+                continue
+        front += 1
+    return tuple(step for step in steps if whole_slices or not step.optional)
 
 
-def _is_select(item: ast.Expr | ast.Slice | ast.Dots) -> bool:
-    return not isinstance(item, ast.Slice | ast.Dots)
-
-
-def _step(item: ast.Expr | ast.Slice | ast.Dots, dim: int) -> tuple[list[IndexStep], int]:
-    match item:
-        case ast.Slice(None, None, None):
-            return [], 1
-        case ast.Slice(start, stop, step):
-            return [IndexStep("slice", (ast.Number(dim), start, stop, step))], 1
-        case ast.Name("None"):
-            return [IndexStep("unsqueeze", (ast.Number(dim),))], 1
-        case _:
-            return [IndexStep("select", (ast.Number(dim), item))], 0
+def _reads_a_dim(item: ast.Expr | ast.Slice | ast.Dots) -> bool:
+    return item != ast.Name("None")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import NoReturn
@@ -13,7 +14,7 @@ from ..dsl.nearest import did_you_mean
 from ..dsl.source import FxrulesError, Problem, Span
 from .constants import fold, named_constant
 from .families import Family
-from .indexing import steps_of
+from .indexing import IndexStep, steps_of
 from .patterns import (
     Absent,
     Alternatives,
@@ -42,6 +43,8 @@ BINARY_FAMILIES: Mapping[str, str] = {
     "**": "pow", "<<": "bitwise_left_shift", ">>": "bitwise_right_shift", "&": "bitwise_and", "|": "bitwise_or",
     "^": "bitwise_xor",
 }  # fmt: skip
+_FROM_THE_START = Alternatives((Literal(None), Literal(0, ast.Number(0))))
+_TO_THE_END = Alternatives((Literal(None), Literal(sys.maxsize, ast.Number(sys.maxsize))))
 UNARY_FAMILIES: Mapping[str, str] = {"-": "neg", "~": "bitwise_not"}
 
 
@@ -345,13 +348,22 @@ def _body(pattern: ast.Pattern, scope: Scope, terms: Mapping[str, Term], frame: 
     if pattern.name in frame.inside:
         _refuse(span, f"the recursive pattern `{pattern.name}`")
     prefix = f"{frame.prefix}{pattern.name}@{next(frame.fresh)}:"
-    simple = Bind | Literal | Anything | Hole | Shared
-    names = {name: term if isinstance(term, simple) else Shared(prefix + name, term) for name, term in terms.items()}
+    names = {name: _once(prefix + name, term) for name, term in terms.items()}
     inner = _Frame(scope, {}, frozenset(), names, prefix, (*frame.inside, pattern.name), frame.fresh)
     for param in pattern.params:
         if param.name not in names and param.default is not None:
             inner = evolve(inner, names={**inner.names, param.name: _lower(param.default, inner)})
     return _lower(pattern.body, inner)
+
+
+def _once(name: str, term: Term) -> Term:
+    """A term that stands for a pattern's parameter: wherever the parameter stands, the value is the same."""
+    match term:
+        case Bind() | Hole() | Shared():
+            return term
+        case Literal() | Anything():
+            return As(term, name)
+    return Shared(name, term)
 
 
 def _step(name: str, span: Span | None, frame: _Frame) -> Term:
@@ -386,16 +398,29 @@ def _index(expr: ast.Index, frame: _Frame) -> Term:
     value = _lower(expr.value, frame)
     items = tuple(_index_item(item, frame) for item in expr.items)
     whole = Item(value, items[0] if len(items) == 1 else Sequence(items))
-    steps = steps_of(expr.items)
+    steps = steps_of(expr.items, whole_slices=True)
     if steps is None:
         return whole
     chain: Term = (
         value if isinstance(value, Bind | Shared) else Shared(f"{frame.prefix}:index@{next(frame.fresh)}", value)
     )
     for step in steps:
-        args = [(0, chain)] + [(i, _lower(arg, frame)) for i, arg in enumerate(step.args, 1) if arg is not None]
-        chain = Op(_family(step.family, expr.span, frame), tuple(args))
+        op = Op(_family(step.family, expr.span, frame), ((0, chain), *_index_args(step, frame)))
+        chain = Alternatives((op, chain)) if step.optional else op
     return Alternatives((whole, chain)) if steps else whole
+
+
+def _index_args(step: IndexStep, frame: _Frame) -> list[tuple[int, Term]]:
+    """The arguments behind the tensor; bounds that mean "from the start", "to the end" may be written down or not."""
+    terms: list[tuple[int, Term]] = []
+    for place, arg in enumerate(step.args, 1):
+        if step.family == "slice" and place == 2 and arg in (None, ast.Number(0)):
+            terms.append((place, _FROM_THE_START))
+        elif step.family == "slice" and place == 3 and arg is None:
+            terms.append((place, _TO_THE_END))
+        elif arg is not None:
+            terms.append((place, _lower(arg, frame)))
+    return terms
 
 
 def _index_item(item: ast.Expr | ast.Slice | ast.Dots, frame: _Frame) -> Term:

@@ -94,10 +94,18 @@ def compare(ops: tuple[str, ...], values: list[object]) -> object:
     >>> compare(("<", "<="), [1, 2, 2])
     True
     """
-    if len(ops) == 1 and ops[0] in _COMPARISONS and any(isinstance(value, torch.Tensor) for value in values):
+    if len(ops) == 1 and ops[0] in _COMPARISONS and _by_element(*values):
         return computing.run(_COMPARISONS[ops[0]], (computing.read(values[0]), computing.read(values[1])), {})
     steps = zip(ops, values, values[1:], strict=False)
     return conjunction(truth_of(partial(_compare, op, left, right)) for op, left, right in steps)
+
+
+def _by_element(first: object, second: object) -> bool:
+    """Whether this compares values of constants: a tensor, or a captured one with a number."""
+    for one, other in ((first, second), (second, first)):
+        if isinstance(one, torch.Tensor) or (isinstance(one, Capture) and isinstance(other, int | float)):
+            return True
+    return False
 
 
 def _compare(op: str, left: object, right: object) -> bool:

@@ -49,7 +49,7 @@ def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:
     # `a, b = f(x)` also assigns the tuple as a whole, under a name that nobody can write
     wholes = [ast.Assign((_joint(assign),), assign.value) for assign in rule.match.assigns]
     assigns |= {assign.targets[0]: (assign, 0) for assign in wholes if assign.targets[0] not in assigns}
-    frame = Frame(views, rule.scope, frozenset(names), header_dims(rule.ast.params), assigns)
+    frame = Frame(views, rule.scope, frozenset(names), header_dims(rule.ast.params) - rule.scope.constants.keys(), assigns)
     (result,) = rule.match.results
     for state in match(result, node, State(), frame, None):
         if state.nodes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, TypeAlias
@@ -149,7 +150,7 @@ class _Writer:
 
     def number(self, value: int | float) -> Expr:
         for name, constant in _CONSTANTS.items():
-            if value == constant and self.chance(0.3):
+            if value == constant and self.chance(0.5):
                 return ast.Name(name)
         if isinstance(value, int) and value > 1 and self.measured is None and self.leaves and self.chance(0.15):
             self.measured = self.random.choice(self.leaves)
@@ -184,6 +185,8 @@ class _Writer:
         name, args = view.family.name, view.args
         if name == "getitem":
             return self.item(node, args, depth)
+        if name in ("slice", "select") and self.chance(0.5):
+            return self.indexed(name, args, depth)
         if self.spoilt and self.chance(0.1):
             name = self.random.choice(("relu", "add", "mul", "tanh"))
         rest = all(self.views.is_default(view, at) for at in range(2, len(args)))
@@ -226,7 +229,7 @@ class _Writer:
             and self.chance(0.3)
         ):
             return ast.Call(ast.Attribute(first, name), tuple(written[1:]))
-        if name in ("relu", "tanh") and self.chance(0.15):
+        if name in ("relu", "tanh") and self.chance(0.3):
             name = "f"
         return ast.Call(ast.Name(name), tuple(written))
 
@@ -242,6 +245,16 @@ class _Writer:
                     self.names[other] = names[other.args[1]]
             return ast.Name(names[index])
         items = index if isinstance(index, tuple) else (index,)
+        return ast.Index(self.value(whole, depth - 1), tuple(_index_item(one) for one in items))
+
+
+    def indexed(self, name: str, args: Sequence[Any], depth: int) -> Expr:
+        """A ``slice`` or ``select`` of a cube, as the index that export makes it from."""
+        whole, dim, *bounds = args
+        item = bounds[0] if name == "select" else slice(bounds[0], None if bounds[1] == sys.maxsize else bounds[1])
+        before: list[Any] = [slice(None)] * (dim % 3)
+        after: list[Any] = [slice(None)] * (2 - dim % 3)
+        items = self.random.choice(([..., item, *after], [*before, item], [*before, item, ...]))
         return ast.Index(self.value(whole, depth - 1), tuple(_index_item(one) for one in items))
 
 

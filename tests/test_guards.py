@@ -21,14 +21,14 @@ DYNAMIC = torch.export.Dim("batch", min=2, max=64)
 
 
 def verdict(text: str, views: Views, *, freeze: bool = False, root: Node | None = None) -> Match | Mismatch:
-    """The first match of the text's last rule at the graph's result, or what speaks against the last candidate."""
+    """The first match of the text's last rule at the graph's result, or what speaks against the first candidate."""
     rule = load(text)[-1]
     verdicts = [
         accept(rule, candidate, views, freeze=freeze)
         for candidate in reference.candidates(rule, root or output(views), views)
     ]
     assert verdicts, "no candidate"
-    return next((one for one in verdicts if isinstance(one, Match)), verdicts[-1])
+    return next((one for one in verdicts if isinstance(one, Match)), verdicts[0])
 
 
 def mismatch(text: str, views: Views, *, freeze: bool = False) -> tuple[str, str]:
@@ -70,7 +70,7 @@ def test_dtypes_that_a_type_admits(declared: str) -> None:
     every = {dtype for dtypes in TENSORS.values() for dtype in dtypes}
     for dtype in every:
         found = verdict(f"rule r(x: {declared}) {{ match relu(x) }}", relu_of(torch.empty(2, dtype=dtype)))
-        assert isinstance(found, Match) is (dtype in TENSORS[declared]), dtype
+        assert isinstance(found, Match) is (declared == "Tensor" or dtype in TENSORS[declared]), dtype
 
 
 def test_what_is_no_dense_tensor_is_refused_with_a_reason() -> None:
@@ -89,22 +89,22 @@ def test_what_is_no_dense_tensor_is_refused_with_a_reason() -> None:
     assert bindings("rule r(x: Tensor) { match relu(x) }", relu_of(torch.nn.Parameter(torch.ones(2))))
 
 
-VALUES: dict[str, dict[Any, bool]] = {
-    "number": {2: True, 2.5: True, True: False, "a": False, None: False},
-    "number?": {2: True, None: True},
-    "int": {2: True, 2.5: False, True: False},
-    "const int": {2: True},
-    "float": {2: True, 2.5: True, True: False},
-    "bool": {True: True, 1: False, 0.0: False},
-    "complex": {2j: True, 2: False},
-    "str": {"a": True, 2: False},
-    "dtype": {torch.float16: True, "f16": False},
-    "device": {torch.device("cpu"): True, "cpu": False},
-    "memory_format": {torch.channels_last: True, 1: False},
-    "int|str": {2: True, "a": True, 2.5: False},
-    "Tensor": {2: False, None: False},
-    "Tensor?": {2: False, None: True},
-    "Tensor|number": {2: True, "a": False},
+VALUES: dict[str, list[tuple[Any, bool]]] = {
+    "number": [(2, True), (2.5, True), (True, False), ("a", False), (None, False)],
+    "number?": [(2, True), (None, True)],
+    "int": [(2, True), (2.5, False), (True, False)],
+    "const int": [(2, True)],
+    "float": [(2, True), (2.5, True), (True, False)],
+    "bool": [(True, True), (1, False), (0.0, False)],
+    "complex": [(2j, True), (2, False)],
+    "str": [("a", True), (2, False)],
+    "dtype": [(torch.float16, True), ("f16", False)],
+    "device": [(torch.device("cpu"), True), ("cpu", False)],
+    "memory_format": [(torch.channels_last, True), (1, False)],
+    "int|str": [(2, True), ("a", True), (2.5, False)],
+    "Tensor": [(2, False), (None, False)],
+    "Tensor?": [(2, False), (None, True)],
+    "Tensor|number": [(2, True), ("a", False)],
 }
 
 
@@ -112,7 +112,7 @@ VALUES: dict[str, dict[Any, bool]] = {
 def test_values_that_a_type_admits(declared: str) -> None:
     graph = Graph()
     a = graph.placeholder("a")
-    for value, expected in VALUES[declared].items():
+    for value, expected in VALUES[declared]:
         node = graph.call_function(torch.add, (a, 1))
         rule = load(f"rule r(n: {declared}) {{ match relu(_) }}")[0]
         candidate = reference.Candidate(node, {"n": value}, (node,))
@@ -145,7 +145,7 @@ SHAPES: dict[str, tuple[list[tuple[str, tuple[int, ...]]], Any]] = {
     "empty star": ([("[*B, L]", (2,))], {"B": (), "L": 2}),
     "stars agree": ([("[*B, L]", (2, 3)), ("[*B, L]", (2, 3))], {"B": (2,), "L": 3}),
     "stars differ": ([("[*B, L]", (2, 3)), ("[*B, L]", (4, 3))], "`*B` is [2] and, in `x1`, [4]"),
-    "stars of different length": ([("[*B]", (2, 3)), ("[*B]", (2,))], "`*B` is [2, 3] and, in `x1`, [2]"),
+    "stars of different length": ([("[*B]", (2, 3)), ("[*B]", (2,))], "`x1` must have 2 dims [*B], it has 1"),
     "two stars, one known": ([("[*B, *C]", (2, 3, 4)), ("[*B]", (2, 3))], {"B": (2, 3), "C": (4,)}),
     "two stars, none known": ([("[*B, *C]", (2, 3, 4))], "the dims [*B, *C] of `x0` cannot be solved"),
     "any dims": ([("[..., D]", (2, 3, 4))], {"D": 4}),
@@ -234,8 +234,8 @@ def test_sizes_in_the_pattern_must_agree() -> None:
     views = exported(lambda a: a[..., 0:4], (2, 8))
     assert bindings(text.format("D // 2"), views)["D"] == 8
     assert mismatch(text.format("D // 4"), views) == ("shape", "`D // 4` is 2, the graph has 4 there")
-    kind, reason = mismatch(text.format("D // 0"), views)
-    assert kind == "shape" and reason.startswith("`D // 0`: ")
+    kind, reason = mismatch(text.format("D // (D - 8)"), views)
+    assert kind == "shape" and reason == "`D // (D - 8)`: 8 // 0: integer division or modulo by zero"
 
 
 # ------------------------------------------------------------------------ users
@@ -313,8 +313,8 @@ def test_let_and_where_run_in_written_order() -> None:
     text = "rule r(x, a: number, b: number) { match (x + a) + b  let c = a + b  where c == 3  let d, *e = [c, 4, 5] }"
     found = bindings(text, views)
     assert (found["c"], found["d"], found["e"]) == (3, 3, (4, 5))
-    found = bindings("rule r(x, a: number) { match (x + a) + _  let *s, t = [1, 2, a] }", views)
-    assert (found["s"], found["t"]) == ((1, 2), 1)
+    found = bindings("rule r(x, a: number) { match (x + a) + _  let s, *t = [a, 2, 3] }", views)
+    assert (found["s"], found["t"]) == (1, (2, 3))
     kind, reason = mismatch("rule r(x, a: number) { match (x + a) + _  let b, c = [a] }", views)
     assert (kind, reason) == ("where", "`[a]`: 1 items do not unpack into 2 names")
 
@@ -379,5 +379,7 @@ def test_an_exported_graph_has_no_training_mode() -> None:
 
 
 def test_a_buffer_that_the_program_writes_is_no_constant() -> None:
-    found = mismatch("rule r(x, b: const Tensor) { match _ + b  freeze b }", scaled(training=False), freeze=True)
-    assert found == ("type", "`b` must be known at rewrite time: a parameter, or a buffer that nothing writes to")
+    module = torch.export.export(Scaled().eval(), (torch.randn(2),)).module()
+    assert isinstance(module, GraphModule)
+    text = "rule r(b: const Tensor) { match _ + b  freeze b }"
+    assert mismatch(text, Views(module.graph, module), freeze=True) == ("type", "`b` must be known at rewrite time: a parameter, or a buffer that nothing writes to")

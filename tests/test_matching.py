@@ -12,17 +12,21 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
+import models
 import pytest
+import torch
 from attrs import evolve
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from rule_strategies import Case, draw_case
 from torch.fx import Node
 
+import fxrules
 from fxrules.dsl.phrases import format_expr
 from fxrules.dsl.source import FxrulesError
 from fxrules.engine import matching, reference, steps
-from fxrules.engine.candidates import Candidate, Config
+from fxrules.engine.candidates import Candidate, Config, Match
+from fxrules.engine.guards import accept
 from fxrules.engine.nodeview import Views
 from fxrules.engine.ruleset import Rule
 
@@ -146,6 +150,24 @@ def test_the_result_does_not_depend_on_the_hash_seed() -> None:
     ]
     assert len(runs[0].stdout.strip()) == 64
     assert runs[0].stdout == runs[1].stdout
+
+
+def test_a_real_model_and_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over an exported GPT-2 of two layers both find the same; and what they find is two GELUs, two attentions."""
+    monkeypatch.setattr(models, "LAYERS", 2)
+    model, rules = models.build("gpt2"), fxrules.load("std")
+    module = torch.export.export(model, (torch.zeros(2, 8, dtype=torch.int64),)).module()
+    assert isinstance(module, torch.fx.GraphModule)
+    case = Case(Views(module.graph, module), tuple(rule for rule in rules if len(rule.match.results) == 1))
+    assert found(case, matching.candidates) == found(case, reference.candidates)
+    for name in ("std.activation.gelu_tanh", "std.attention.sdpa"):
+        rule = rules[name]
+        assert isinstance(rule, Rule)
+        verdicts = [
+            {isinstance(accept(rule, one, case.views, freeze=False), Match) for one in matching.candidates(rule, node, case.views)}
+            for node in module.graph.nodes
+        ]
+        assert sum(True in verdict for verdict in verdicts) == 2, name
 
 
 # ---------------------------------------------------------------- planted faults
