@@ -91,8 +91,8 @@ def _with_comments(comments: Sequence[str], text: str, trailing: str, indent: in
 def format_doc(doc: str, indent: int) -> str:
     r"""A doc string in its quotes, escaped only where it must be.
 
-    >>> print(format_doc("Ends with a \"quote\"", 0))
-    \"""Ends with a "quote\"\"""
+    >>> format_doc('a "b"', 0).replace('"', "'")
+    "'''a 'b\\''''"
     """
     shown = []
     for i, char in enumerate(doc):

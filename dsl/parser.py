@@ -11,11 +11,12 @@ from attrs import evolve, frozen
 from . import ast
 from .comments import Comments, attach_clause
 from .complaints import check_brackets, complain, complain_stray, unclosed
+from .literals import doc_value
 from .pieces import CLAUSE_WORDS, STATEMENT_WORDS, STEP_WORDS, Group, Piece, cut
 from .source import MOST_PROBLEMS, FxrulesError, Problem, Source, Span
 from .syntax import Unexpected, parse_piece
 from .tokens import Token, scan
-from .trees import BadTree, build, doc_value
+from .trees import BadTree, build
 
 MAX_BYTES = 1 << 20
 
@@ -84,7 +85,8 @@ def parse(source: Source) -> tuple[ast.File, tuple[Problem, ...]]:
     tokens, comments, problems = scan(source)
     reader = _Reader(source, tokens, Comments(source, comments), problems)
     file = _read_file(reader)
-    return file, tuple(sorted(problems, key=lambda problem: problem.span.start if problem.span else -1))
+    ordered = sorted(problems, key=lambda problem: problem.span.start if problem.span else -1)
+    return file, tuple(ordered[:MOST_PROBLEMS])
 
 
 def parse_text(text: str, name: str = "<text>") -> ast.File:

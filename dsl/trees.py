@@ -7,9 +7,7 @@ of its own (``args``, ``limit`` ...) comes as a small `_Part`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from inspect import cleandoc
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +15,7 @@ from attrs import frozen
 from lark import Token, Tree
 
 from . import ast
+from .literals import number_value, string_value
 from .nearest import did_you_mean
 from .source import Problem, Source, Span
 from .walking import locate
@@ -24,8 +23,6 @@ from .walking import locate
 MAX_NESTING = 200
 
 _NOT_A_LEVEL = frozenset({"args", "keyword", "entry", "start", "stop", "step_size", "dims", "default"})
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([^\n]))")
 
 
 @frozen
@@ -66,34 +63,6 @@ def too_deep(span: Span) -> Problem:
     return Problem(span, "too-deep", what, "name inner values in a `{ ... return ... }` block")
 
 
-def string_value(text: str) -> str:
-    r"""The value of a string literal, its escapes resolved; an unknown escape stands for itself.
-
-    >>> string_value(r'"a\tb\q"')
-    'a\tb\\q'
-    """
-    return _ESCAPE.sub(_unescape, text[1:-1])
-
-
-def _unescape(found: re.Match[str]) -> str:
-    code = found.group(1) or found.group(2) or found.group(3)
-    if code:
-        return chr(int(code, 16)) if int(code, 16) < 0x110000 else found.group()
-    char = found.group(4)
-    return _ESCAPES.get(char, char if char in "\\\"'" else found.group())
-
-
-def doc_value(text: str) -> str:
-    r"""The value of a doc string with its quotes: dedented, only ``\\`` and ``\"`` resolved.
-
-    >>> quotes = '"' * 3
-    >>> doc_value(quotes + "One.\n      Two.  \n  " + quotes)
-    'One.\nTwo.'
-    """
-    lines = (line.rstrip() for line in text[3:-3].split("\n"))
-    return re.sub(r'\\([\\"])', r"\1", cleandoc("\n".join(lines)))
-
-
 def _span_of(node: Tree[Token], source: Source) -> Span:
     meta = node.meta
     return Span(source, 0, 0) if meta.empty else Span(source, meta.start_pos, meta.end_pos)
@@ -119,13 +88,9 @@ def _all(children: list[Any], kind: type | tuple[type, ...]) -> tuple[Any, ...]:
     return tuple(child for child in children if isinstance(child, kind) and not isinstance(child, Token))
 
 
-def _value(text: str) -> int | float:
-    return int(text) if text.isdigit() else float(text)
-
-
 # ------------------------------------------------------------- expressions
 def _number(children: list[Any], span: Span) -> ast.Number:
-    values = [_value(text) for text in _texts(children, "NUMBER")]
+    values = [number_value(text) for text in _texts(children, "NUMBER")]
     return ast.Number(values[0], float(values[1]) if len(values) > 1 else None, span=span)
 
 
@@ -230,7 +195,7 @@ def _priority(children: list[Any], span: Span) -> ast.Priority:
 
 
 def _signed(children: list[Any], span: Span) -> int | float:
-    value = _value(_texts(children, "NUMBER")[0])
+    value = number_value(_texts(children, "NUMBER")[0])
     return -value if _has(children, "MINUS") else value
 
 
@@ -257,7 +222,7 @@ def _selector(children: list[Any], span: Span) -> ast.Selector:
 
 def _step(children: list[Any], span: Span) -> ast.Step:
     limit, condition = _part(children, "limit"), _part(children, "condition")
-    value = _value(str(limit[0])) if limit else None
+    value = number_value(str(limit[0])) if limit else None
     if value is not None and (not isinstance(value, int) or value < 1):
         raise BadTree(Problem(span, "bad-number", f"a limit is a whole number from 1, not `{value}`"))
     return ast.Step(str(children[0]), children[1].items, value, condition[0] if condition else None, span=span)
