@@ -79,13 +79,12 @@ def names_are_unique(graph: Graph, owner: nn.Module | None) -> list[str]:
 
 def attributes_exist(graph: Graph, owner: nn.Module | None) -> list[str]:
     """Every attribute and submodule that the graph names is there."""
-    home = owner if owner is not None else graph.owning_module
-    if home is None:
-        return []
+    if owner is None or owner is graph.owning_module:
+        return []  # FX itself looks there
     found = []
     for op in ("get_attr", "call_module"):
         for node in graph.find_nodes(op=op):
-            value: object = home
+            value: object = owner
             for name in str(node.target).split("."):
                 value = getattr(value, name, None)
             if value is None or (op == "call_module" and not isinstance(value, nn.Module)):

@@ -75,6 +75,17 @@ _IN_PLACE_OPERATORS = _words("""
 """)
 
 
+def is_barrier(node: Node, views: Views) -> bool:
+    """Whether a node writes, or may do anything at all: reads may not move past it."""
+    if node.op in ("placeholder", "get_attr", "output"):
+        return False
+    if isinstance(node.target, OpOverload):
+        memory = _memory_of(node.target)
+        if not memory.writes and memory.name not in _STATISTICS:
+            return False
+    return effect_of(node, views).kind in ("mutates", "opaque")
+
+
 def effect_of(node: Node, views: Views) -> Effect:
     """The effect of one node."""
     match node.op:
@@ -98,6 +109,7 @@ def effect_of(node: Node, views: Views) -> Effect:
 class _Memory:
     """What a schema says: the arguments written to, and those the result may share memory with."""
 
+    name: str
     writes: tuple[str, ...]
     aliases: tuple[str, ...]
     random: bool
@@ -108,14 +120,15 @@ def _memory_of(op: OpOverload) -> _Memory:
     arguments = op._schema.arguments
     writes = tuple(arg.name for arg in arguments if arg.alias_info is not None and arg.alias_info.is_write)
     aliases = tuple(arg.name for arg in arguments if arg.alias_info is not None)
-    if op._schema.name.partition("::")[2] in _MAY_RETURN_ARGUMENT:
+    name = op._schema.name.partition("::")[2]
+    if name in _MAY_RETURN_ARGUMENT:
         aliases = tuple(arg.name for arg in arguments)
-    return _Memory(writes, aliases, torch.Tag.nondeterministic_seeded in op.tags)
+    return _Memory(name, writes, aliases, torch.Tag.nondeterministic_seeded in op.tags)
 
 
 def _overload_effect(node: Node, op: OpOverload, views: Views) -> Effect:
     memory = _memory_of(op)
-    name = op._schema.name.partition("::")[2]
+    name = memory.name
     if not (memory.writes or memory.aliases or memory.random or name in _STATISTICS):
         return _PURE
     arguments = _bound(op, node)

@@ -8,7 +8,7 @@ from keyword import iskeyword
 
 import torch
 from torch import Tensor, nn
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, ModuleCallEntry
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, TensorArgument
 from torch.fx import GraphModule, Node
 
@@ -128,12 +128,24 @@ def updated_program(
         graph_signature=_updated_signature(program.graph_signature, graph_module, constants),
         state_dict=state,
         range_constraints=copy.copy(program.range_constraints),
-        # entry by entry: a deep copy would copy pytree specs, which warns
-        module_call_graph=[copy.copy(entry) for entry in program.module_call_graph],
+        module_call_graph=_updated_calls(program, graph_module),
         example_inputs=program.example_inputs,
         constants=dict(program.constants),
         verifiers=program.verifiers,
     )
+
+
+def _updated_calls(program: ExportedProgram, graph_module: GraphModule) -> list[ModuleCallEntry]:
+    """The calls of submodules; one whose inputs or outputs are gone is no longer told apart."""
+    names = {node.name for node in graph_module.graph.nodes}
+    # entry by entry: a deep copy would copy pytree specs, which warns
+    calls = [copy.copy(entry) for entry in program.module_call_graph]
+    for call in calls:
+        if call.fqn and call.signature is not None:
+            known = (getattr(value, "name", None) for value in (*call.signature.inputs, *call.signature.outputs))
+            if any(name and name not in names for name in known):
+                call.signature = None
+    return calls
 
 
 def _updated_signature(

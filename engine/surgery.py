@@ -13,6 +13,7 @@ from .candidates import Match, Mismatch
 from .effects import EffectIndex, lost_sharing_problem, new_sharing, sharing_problem
 from .emission import Emitter, Refusal
 from .expansion import expand
+from .gradients import gradient_problem
 from .journal import Journal, ProgramOwner
 from .metadata import MISSING, Propagation
 from .nodeview import Views, level_of
@@ -64,7 +65,8 @@ def _level(match: Match) -> str:
 
 def _splice(emitter: Emitter, effects: EffectIndex) -> Applied | Mismatch:
     match = emitter.match
-    assert match.rule.rewrite is not None, "a query has nothing to apply"
+    if match.rule.rewrite is None:
+        return Mismatch("form", "this version of fxrules cannot apply `rewrite via`", match.root)
     results = expand(match.rule.rewrite, emitter)
     pairs = _pairs(match.root, results, emitter)
     if isinstance(pairs, Mismatch):
@@ -113,7 +115,7 @@ def _place(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: 
     """Let the users of ``old`` read ``new``; the node they read in the end, which may be a contiguous copy of it."""
     journal, propagation = emitter.journal, emitter.propagation
     changes = emitter.match.rule.changes
-    problem = _effect_problem(old, new, emitter, effects)
+    problem = _effect_problem(old, new, emitter, effects) or gradient_problem(old, new, emitter)
     if problem is not None:
         return problem
     before, after = propagation.fact(old), propagation.fact(new)

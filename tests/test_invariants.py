@@ -93,8 +93,8 @@ BROKEN: list[tuple[Callable[[GraphModule], None], str]] = [
     (lost_user, "`add` is missing among the users of `relu`"),
     (stale_user, "`add` is a user of `x` and does not read it"),
     (twin_names, "2 nodes are called `relu`"),
-    (missing_attribute, "`weight` refers to `weight`, which does not exist"),
-    (missing_module, "`weight_1` refers to `weight`, which does not exist"),
+    (missing_attribute, "Node weight target weight references nonexistent attribute weight of "),
+    (missing_module, "Node weight_1 target weight weight of  does not reference an nn.Module"),
     (lost_metadata, "`relu` was made without metadata, though its inputs have some"),
 ]
 
@@ -106,6 +106,19 @@ def test_each_invariant_names_what_broke_it(break_it: Callable[[GraphModule], No
     assert violations(module.graph, journal) == []
     break_it(module)
     assert problem in violations(module.graph, journal)
+
+
+def test_attributes_are_looked_for_in_the_owner_of_a_bare_graph() -> None:
+    graph = Graph()
+    graph.output(graph.create_node("call_module", "part.one", (graph.create_node("get_attr", "weight"),)))
+    owner = nn.Module()
+    found = violations(graph, Journal(graph, ModuleOwner(owner)))
+    assert found == [
+        "`weight` refers to `weight`, which does not exist",
+        "`part_one` refers to `part.one`, which does not exist",
+    ]
+    owner.weight, owner.part = nn.Parameter(torch.ones(2)), nn.ModuleDict({"one": nn.ReLU()})
+    assert violations(graph, Journal(graph, ModuleOwner(owner))) == []
 
 
 def test_attributes_may_stand_before_the_inputs() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from sites import Site, calls, rule_of, site_of
+from sites import Site, calls, done, rule_of, site_of
 from torch import Tensor, nn
 from torch.export import ExportedProgram, export
 from torch.export.graph_signature import InputKind
@@ -151,3 +151,26 @@ def test_integer_constants_become_buffers() -> None:
     spec = updated.graph_signature.input_specs[1]
     assert (spec.kind, spec.persistent, spec.target) == (InputKind.BUFFER, True, constant.target)
     assert updated.module()(x).tolist() == [12, 24, 36]
+
+
+def test_preserved_module_calls_that_are_gone_are_forgotten() -> None:
+    class Block(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.neg(torch.relu(x))
+
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = Block(), Block()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.exp(self.second(torch.sin(self.first(x))))
+
+    x = torch.randn(3)
+    program = export(Whole(), (x,), preserve_module_call_signature=("first", "second"))
+    site = site_of(program)
+    done(site.rewrite(rule_of('rule r(x: Tensor) { match neg(relu(x)) rewrite tanh(x) numerics differs "test" }')))
+    updated = updated_program(program, program.graph_module, site.journal.constants)
+    kept = {call.fqn: call.signature is not None for call in updated.module_call_graph if call.fqn}
+    assert kept == {"first": True, "second": False}
+    torch.testing.assert_close(torch.export.unflatten(updated)(x), updated.module()(x))
