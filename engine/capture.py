@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import io
-import logging
-import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import torch
@@ -20,7 +15,7 @@ from ..dsl.nearest import did_you_mean
 from ..dsl.source import FxrulesError, Problem
 from .execution import attempt
 from .inputs import Call, read_call
-from .obstacles import classify, user_place
+from .obstacles import classify, quiet_torch, user_place
 
 WAYS = ("export", "trace")
 
@@ -63,7 +58,7 @@ def export_program(model: torch.nn.Module, example_inputs: Any) -> ExportedProgr
     call = _apart(read_call(example_inputs))
     _check_arguments(model, call)
     try:
-        with _quiet_torch():
+        with quiet_torch():
             program = torch.export.export(model, call.args, dict(call.kwargs))
     except Exception as error:
         raise FxrulesError(_obstacle(model, call, error, "export")) from error
@@ -79,7 +74,7 @@ def export_program(model: torch.nn.Module, example_inputs: Any) -> ExportedProgr
 def _trace(model: torch.nn.Module) -> GraphModule:
     _check_model(model)
     try:
-        with _quiet_torch():
+        with quiet_torch():
             return torch.fx.symbolic_trace(model)
     except Exception as error:
         raise FxrulesError(_obstacle(model, None, error, "trace")) from error
@@ -184,24 +179,3 @@ def _training_nodes(module: GraphModule) -> list[str]:
             for argument, value in zip(node.target._schema.arguments, node.args, strict=False)
         )
     ]
-
-
-@contextmanager
-def _quiet_torch() -> Iterator[None]:
-    """Keep torch from printing what the error will say; what a successful block prints is printed."""
-    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "torch"]
-    handlers = {handler for name in names for handler in logging.getLogger(name).handlers}
-    printed = io.StringIO()
-    for handler in handlers:
-        handler.addFilter(_drop)
-    try:
-        with redirect_stderr(printed):
-            yield
-        sys.stderr.write(printed.getvalue())
-    finally:
-        for handler in handlers:
-            handler.removeFilter(_drop)
-
-
-def _drop(_: logging.LogRecord) -> bool:
-    return False

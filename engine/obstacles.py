@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import linecache
+import logging
 import re
+import sys
 import sysconfig
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
 import torch
@@ -73,6 +78,8 @@ def classify(error: BaseException, how: str) -> Obstacle:
         return Obstacle("unsupported-input", text.split(". ")[0], hint)
     if "in output, which is not a known type" in text:
         hint = "return tensors, tuples, lists or dicts, or register the class with torch.export.register_dataclass"
+        if "transformers.cache_utils" in text:
+            hint = "set model.config.use_cache = False, so that the model returns no cache"
         return Obstacle("unsupported-output", text.split(". ")[0], hint)
     if isinstance(error, Unsupported) or any(pattern.search(text) for pattern in _LEAVES_TORCH):
         if how == "trace":
@@ -111,3 +118,29 @@ def _span(frame: traceback.FrameSummary) -> Span:
 def _first_paragraph(text: str) -> str:
     """The first lines of a message, without the advice that torch adds below a blank line."""
     return " ".join(re.split(r"\n\s*\n", text.strip())[0].split())
+
+
+@contextmanager
+def quiet_torch() -> Iterator[list[str]]:
+    """Keep torch from printing what an error will say; the list is what it logged.
+
+    What a block that succeeds prints on stderr is printed at its end.
+    """
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "torch"]
+    handlers = {handler for name in names for handler in logging.getLogger(name).handlers}
+    printed = io.StringIO()
+    logged: list[str] = []
+
+    def drop(record: logging.LogRecord) -> bool:
+        logged.append(logging.Formatter().format(record))
+        return False
+
+    for handler in handlers:
+        handler.addFilter(drop)
+    try:
+        with redirect_stderr(printed):
+            yield logged
+        sys.stderr.write(printed.getvalue())
+    finally:
+        for handler in handlers:
+            handler.removeFilter(drop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,8 +17,10 @@ from torch.export import ExportedProgram
 
 from ...dsl.nearest import did_you_mean
 from ...dsl.source import FxrulesError, Problem
-from ..obstacles import user_place
+from ..obstacles import quiet_torch, user_place
 from .rulefiles import missing_file
+
+_UNREGISTERED = re.compile(r"Deserializing (?P<class>[\w.]+) in pytree is not registered")
 
 
 @frozen
@@ -72,14 +75,23 @@ def _subject(spec: str, made: Any) -> Subject:
 def _load_program(path: Path) -> Subject:
     if not path.is_file():
         raise FxrulesError(missing_file(path, "*.pt2"))
+    logged: list[str] = []
     try:
-        program = torch.export.load(path)
+        with quiet_torch() as logged:
+            program = torch.export.load(path)
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), "")
-        message = f"{path} cannot be loaded: {type(error).__name__}: {reason}"
-        hint = "if its inputs or outputs are of classes of their own: --import the module that registers them"
-        raise FxrulesError(Problem(None, "bad-model", message, hint)) from error
+        raise FxrulesError(_failed_load(path, error, "\n".join(logged))) from error
     return Subject(program, program.example_inputs)
+
+
+def _failed_load(path: Path, error: Exception, logged: str) -> Problem:
+    """Why a ``.pt2`` file cannot be loaded; torch says in its log which class it misses."""
+    if missing := _UNREGISTERED.search(logged):
+        message = f"{path} cannot be loaded: its inputs or outputs hold {missing['class']}, a class not known here"
+        home = missing["class"].rpartition(".")[0]
+        return Problem(None, "bad-model", message, f"import the module that registers it: --import {home}")
+    reason = next(iter(str(error).splitlines()), "")
+    return Problem(None, "bad-model", f"{path} cannot be loaded: {type(error).__name__}: {reason}")
 
 
 def _import(name: str) -> ModuleType:
