@@ -143,7 +143,7 @@ def compare(
         return Comparison(contract, len(calls), (), _once(problems), _once(notes), suspects)
     found = [_find_oracle(old, pair, contract) for pair in pairs]
     notes += [why for _, why in found if why]
-    outputs = _compare_outputs(pairs, [oracle for oracle, _ in found], contract)
+    outputs = _compare_outputs(pairs, [oracle for oracle, _ in found], contract, _coarsest(old, calls))
     return Comparison(contract, len(calls), outputs, _once(problems), _once(notes), suspects)
 
 
@@ -198,7 +198,7 @@ def _find_oracle(old: torch.nn.Module, pair: _Pair, contract: Numerics) -> tuple
 
 
 def _compare_outputs(
-    pairs: list[_Pair], oracles: list[Observation | None], contract: Numerics
+    pairs: list[_Pair], oracles: list[Observation | None], contract: Numerics, coarsest: torch.dtype | None
 ) -> tuple[OutputComparison, ...]:
     errors: dict[str, list[Errors]] = {}
     looks: dict[str, str] = {}
@@ -208,7 +208,15 @@ def _compare_outputs(
             errors.setdefault(name, []).append(measure(old, new, exact.get(name), contract))
             looks.setdefault(name, f"{str(old.dtype).removeprefix('torch.')}{list(old.shape)}")
     pooled = {name: pool(each) for name, each in errors.items()}
-    return tuple(OutputComparison(name, looks[name], judge(one, contract), one) for name, one in pooled.items())
+    return tuple(OutputComparison(name, looks[name], judge(one, contract, coarsest), one) for name, one in pooled.items())
+
+
+def _coarsest(model: torch.nn.Module, calls: tuple[Call, ...]) -> torch.dtype | None:
+    """The least precise float dtype of the model's parameters, buffers and inputs; None if there is no float."""
+    inputs = (leaf for call in calls for _, leaf in call.leaves())
+    values = (*model.parameters(), *model.buffers(), *inputs)
+    dtypes = {value.dtype for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()}
+    return max(dtypes, key=lambda dtype: torch.finfo(dtype).eps, default=None)
 
 
 def _module(model: torch.nn.Module | ExportedProgram) -> torch.nn.Module:

@@ -133,12 +133,15 @@ def pool(errors: Iterable[Errors]) -> Errors:
     return Errors(dtype=every[0].dtype, has_oracle=all(one.has_oracle for one in every), **sums)
 
 
-def judge(errors: Errors, contract: Numerics) -> Verdict:
-    """Hold the pooled errors of one output to a contract (see `compare`)."""
+def judge(errors: Errors, contract: Numerics, coarsest: torch.dtype | None = None) -> Verdict:
+    """Hold the pooled errors of one output to a contract (see `compare`).
+
+    ``coarsest`` is the least precise dtype that the model computes in, where that is not the output's.
+    """
     if errors.unequal == 0:
         return Verdict(True, "equal bits")
     if contract.level == "bitwise":
-        return Verdict(False, f"{errors.unequal} of {errors.elements} elements differ in their bits")
+        return _judge_bits(errors, frozenset(contract.waivers))
     if mismatch := _special_values(errors, frozenset(contract.waivers)):
         return Verdict(False, mismatch)
     if not errors.dtype.is_floating_point:
@@ -149,7 +152,18 @@ def judge(errors: Errors, contract: Numerics) -> Verdict:
             return Verdict(True, text)
         limits = f"rtol={contract.rtol or 0.0:g}, atol={contract.atol or 0.0:g}"
         return Verdict(False, f"{text}; {errors.beyond} of {errors.elements} elements are farther apart than {limits}")
-    return _judge_rounding(errors, contract) if _oracle_holds(errors) else _judge_directly(errors, contract)
+    near = _oracle_holds(errors, coarsest or errors.dtype)
+    return _judge_rounding(errors, contract) if near else _judge_directly(errors, contract)
+
+
+def _judge_bits(errors: Errors, waivers: frozenset[str]) -> Verdict:
+    """Equal bits, but for elements that are in a waived set on one side only."""
+    sets = ((errors.nans, _NAN_WAIVERS), (errors.infs, _INF_WAIVERS), (errors.zeros, _ZERO_WAIVERS))
+    waived = sum(count for count, names in sets if names & waivers)
+    left = errors.unequal - waived
+    if left:
+        return Verdict(False, f"{left} of {errors.elements} elements differ in their bits")
+    return Verdict(True, f"equal bits, but for {waived} of {errors.elements} elements that the contract waives")
 
 
 def _judge_rounding(errors: Errors, contract: Numerics) -> Verdict:
@@ -180,13 +194,13 @@ def _judge_directly(errors: Errors, contract: Numerics) -> Verdict:
     return Verdict(errors.difference.rms <= rms_limit, text)
 
 
-def _oracle_holds(errors: Errors) -> bool:
-    """Whether the float64 run is the same function: the original lies near it.
+def _oracle_holds(errors: Errors, coarsest: torch.dtype) -> bool:
+    """Whether the float64 run is the same function: the original lies near it, as precise as it is.
 
     A model that reads bits or draws numbers by dtype has a float64 form that computes something
     else; measured against that, any result would pass.
     """
-    near = 4 * math.sqrt(torch.finfo(errors.dtype).eps)
+    near = 4 * math.sqrt(torch.finfo(coarsest).eps)
     return errors.has_oracle and errors.oracle.count > 0 and errors.before.rms <= near * errors.oracle.rms
 
 

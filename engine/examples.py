@@ -7,7 +7,7 @@ must cover the whole rewritten graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -77,11 +77,32 @@ def run_examples(rules: RuleSet, levels: Sequence[str] = LEVELS) -> tuple[Outcom
     nothing fired
     """
     return tuple(
-        run_example(rule, example, level, [one for one in rules if one.ast is rule.ast])
-        for rule in rules
-        for example in examples_of(rule)
-        for level in levels
+        run_example(rule, example, level, siblings) for rule, example, siblings in cases_of(rules) for level in levels
     )
+
+
+def cases_of(rules: RuleSet) -> Iterator[tuple[Rule, ast.Example, tuple[Rule, ...]]]:
+    """Every example with its rule and the rules that the rule's template made.
+
+    An example that does not name the template's variable says the same for every member:
+    it comes once.
+    """
+    for rule in rules:
+        siblings = tuple(one for one in rules if one.ast is rule.ast)
+        for example in examples_of(rule):
+            if rule is siblings[0] or (rule.ast.template and _names(example, rule.ast.template[0])):
+                yield rule, example, siblings
+
+
+def _names(value: Any, name: str) -> bool:
+    """Whether a piece of the tree has a name in it."""
+    if isinstance(value, tuple):
+        return any(_names(item, name) for item in value)
+    if isinstance(value, ast.Name):
+        return value.id == name
+    if has(type(value)) and not isinstance(value, Span):
+        return any(_names(getattr(value, field.name), name) for field in fields(type(value)) if field.name != "span")
+    return False
 
 
 def run_example(rule: Rule, example: ast.Example, level: str, rules: Iterable[Rule] = ()) -> Outcome:

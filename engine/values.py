@@ -39,11 +39,13 @@ def same_value(a: Any, b: Any) -> bool:
 def same_number(literal: ast.Number | float | int, value: Any, dtype: torch.dtype | None = None) -> bool:
     """Whether a constant of the graph equals a literal of a rule.
 
-    A decimal is compared after both are rounded to the dtype that the op computes in
-    (float32 for the 16-bit types, exactly for float64 and where the dtype is unknown);
-    ``0.8~1e-3`` allows that much difference.
+    Zero is ``0`` and ``0.0``, but not ``-0.0``. A decimal is compared after both are rounded to the
+    dtype that the op computes in (float32 for the 16-bit types, exactly for float64 and where the
+    dtype is unknown); ``0.8~1e-3`` allows that much difference.
 
     >>> same_number(0.1, 0.10000000149011612, torch.float16), same_number(0.1, 0.10000000149011612)
+    (True, False)
+    >>> same_number(0, 0.0), same_number(0, -0.0)
     (True, False)
     """
     tolerance = literal.tolerance if isinstance(literal, ast.Number) else None
@@ -54,13 +56,20 @@ def same_number(literal: ast.Number | float | int, value: Any, dtype: torch.dtyp
         return False
     if tolerance is not None:
         return abs(value - expected) <= tolerance
-    if value == expected or (value != value and expected != expected):
+    if _same_real(value, expected) or (value != value and expected != expected):
         return True
     if dtype not in (torch.float16, torch.bfloat16, torch.float32) or isinstance(value, complex):
         return False
     if isinstance(value, int) and isinstance(expected, int):
         return False
-    return _float32(value) == _float32(expected)
+    return _same_real(_float32(value), _float32(expected))
+
+
+def _same_real(value: int | float | complex, expected: int | float) -> bool:
+    """Equal, and of one sign if they are zero: ``x - 0`` keeps every bit of x, ``x - -0.0`` does not."""
+    if value == expected == 0 and not isinstance(value, complex):
+        return math.copysign(1, value) == math.copysign(1, expected)
+    return value == expected
 
 
 def _float32(value: float) -> float:

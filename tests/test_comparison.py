@@ -114,6 +114,15 @@ def test_the_sign_of_zero_counts_unless_waived() -> None:
     assert check(lambda x: x * 1, lambda x: x + 0, x, contract=Numerics("rounding", waivers=("signed_zero",)))
 
 
+def test_bitwise_can_waive_a_set() -> None:
+    x = torch.tensor([-0.0, 1.0, float("nan")])
+    waive_zero = Numerics("bitwise", waivers=("signed_zero",))
+    assert not check(lambda x: x * 1, lambda x: x + 0, x, contract="bitwise")
+    assert check(lambda x: x * 1, lambda x: x + 0, x, contract=waive_zero)
+    assert not check(lambda x: x * 1, lambda x: x + 1e-7, x, contract=waive_zero)
+    assert not check(lambda x: x * 1, lambda x: x.nan_to_num(), x, contract=waive_zero)
+
+
 def test_choices_among_rounded_numbers_may_tip_as_often_as_before() -> None:
     x = normal(500, 40)
     assert check(lambda x: x.argmax(-1), lambda x: x.topk(1, -1).indices.squeeze(-1), x)
@@ -130,6 +139,15 @@ def test_a_float64_run_that_is_another_function_is_no_oracle() -> None:
     result = check(by_dtype, lambda x: x * 3.5, normal(5000))
     assert not result
     assert "the float64 run is far from the original" in result.text
+
+
+def test_a_wide_output_of_a_narrow_computation_has_an_oracle() -> None:
+    """The original is as far from its float64 run as bfloat16 is coarse, not as its float32 output is."""
+    x = normal(64, 64, dtype=torch.bfloat16)
+    plain, fused = (lambda x: (x * x * x).float()), (lambda x: (x**3).float())
+    result = check(plain, fused, x)
+    assert result and "compared directly" not in result.text
+    assert not check(plain, lambda x: (x**3).float() * 1.05, x)
 
 
 def test_hard_coded_casts_do_not_spoil_the_oracle() -> None:
