@@ -35,7 +35,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 bench: $(STAMP)
-	$(BIN)/python -m tests.benchmarks
+	PYTHONPATH=tests $(BIN)/python -m benchmarks
 
 clean:
 	rm -rf .venv build dist src/fxrules.egg-info

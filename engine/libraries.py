@@ -18,8 +18,8 @@ from ..dsl.checker import check, names_of
 from ..dsl.nearest import did_you_mean
 from ..dsl.parser import parse, read
 from ..dsl.source import FxrulesError, Problem, Source, Span
-from .constants import fold
 from . import families
+from .constants import fold
 from .families import FamilyTable, load_table
 from .installed import Library, installed_libraries
 from .matching import compile_rule

@@ -14,9 +14,9 @@ from typing import Any, TypeVar, overload
 from attrs import field, frozen
 
 from ..dsl import ast as tree
+from ..dsl.nearest import did_you_mean
 from ..dsl.source import FxrulesError, Problem
 from .families import FamilyTable
-from ..dsl.nearest import did_you_mean
 
 _Clause = TypeVar("_Clause")
 

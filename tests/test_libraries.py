@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fxrules
-from fxrules.engine.libraries import installed_libraries
+from fxrules.engine.installed import installed_libraries
 
 RULE = 'rule {name}(x: float[...]) {{ match relu(x) rewrite silu(x) numerics differs "another" }}\n'
 

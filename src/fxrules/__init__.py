@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .dsl.source import FxrulesError, Problem
     from .engine.comparison import Comparison, compare
-    from .engine.rewriting import Found, Result, find, rewrite
     from .engine.libraries import load
     from .engine.report import Report
+    from .engine.rewriting import Found, Result, find, rewrite
     from .engine.ruleset import Rule, RuleSet
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks``: what fxrules costs beside its peers, on one exported GPT-2.
+"""``make bench``: what fxrules costs beside its peers, on one exported GPT-2.
 
 Absolute times drift with the machine: read the ratios.
 """
@@ -11,23 +11,23 @@ from functools import partial
 import torch
 from rich.console import Console
 from rich.table import Table
+from models import build, draw_inputs
 from torch.fx import GraphModule
 
 import fxrules
 from fxrules.engine.copying import copy_module
 
-from ..models import gpt2
 from .peers import time_inductor, time_replace_pattern
 from .sampling import Sample, sample
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--runs", type=int, default=7, help="samples for each median")
     runs: int = parser.parse_args().runs
     console = Console()
-    model, inputs = gpt2()
-    module = torch.export.export(model, inputs, strict=False).module()
+    model, inputs = build("gpt2"), draw_inputs("gpt2")
+    module = torch.export.export(model, (), inputs, strict=False).module()
     assert isinstance(module, GraphModule)
     rules = fxrules.load("std")
     parts = _parts(module, rules, runs)
