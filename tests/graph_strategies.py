@@ -21,7 +21,7 @@ from fxrules.engine.nodeview import Views
 aten = torch.ops.aten
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 
-NUMBERS = (0.5, 1, 2, 3, 0, -1, 1.0, True, 0.044715, 0.7978845608028654, 0.79788456, 0.7978)
+NUMBERS = (0.5, 1, 2, 3, 0, -1, 1.0, True, True, 0.1, 0.044715, 0.7978845608028654, 0.79788456, 0.7978)
 DTYPES = (torch.float32, torch.float32, torch.float16, torch.float64, torch.int64)
 
 

@@ -69,7 +69,7 @@ def draw_case(random: Random, rules: int = 4) -> Case:
 
 def draw_rule(random: Random, root: Node, views: Views, name: str) -> Rule:
     """A rule whose pattern was read off the graph at ``root``."""
-    writer = _Writer(random, views, spoilt=random.random() < 0.35)
+    writer = _Writer(random, views, random.choice((None, None, None, None, "names", "names", "literals", "arguments", "ops")))
     result = writer.op(root, random.choice((1, 2, 2, 3, 4)))
     block = ast.Block(tuple(writer.assigns), (result,))
     params = [ast.Param(leaf, _DIMS if leaf == writer.measured else None) for leaf in writer.leaves]
@@ -84,7 +84,7 @@ class _Writer:
 
     random: Random
     views: Views
-    spoilt: bool = False
+    spoilt: str | None = None
     names: dict[Node, str] = field(factory=dict)
     leaves: list[str] = field(factory=list)
     assigns: list[ast.Assign] = field(factory=list)
@@ -116,8 +116,9 @@ class _Writer:
 
     def node(self, node: Node, depth: int) -> Expr:
         known = self.names.get(node)
-        if self.spoilt and self.names and self.chance(0.2):
-            known = self.random.choice(list(self.names.values()))
+        if self.spoilt == "names" and self.names and self.chance(0.4):
+            shared = [assign.targets[0] for assign in self.assigns if self.chance(0.7)]
+            known = self.random.choice(shared or list(self.names.values()))
         if known is not None and self.chance(0.9):
             return ast.Name(known)
         if self.chance(0.04):
@@ -138,8 +139,10 @@ class _Writer:
         return ast.Name(name)
 
     def literal(self, value: Any) -> Expr:
-        if self.spoilt and self.chance(0.3):
-            value = int(value) if isinstance(value, bool) else self.random.choice((0, 1, True, 0.5, 2))
+        if self.spoilt == "literals" and self.chance(0.3):
+            value = self.random.choice((0, 1, True, 0.5, 2))
+        if isinstance(value, bool) and self.chance(0.2):
+            return ast.Number(int(value))
         if isinstance(value, bool) or value is None:
             return ast.Name(str(value))
         if isinstance(value, int | float):
@@ -156,7 +159,7 @@ class _Writer:
             self.measured = self.random.choice(self.leaves)
         if self.measured and isinstance(value, int) and self.chance(0.5):
             return ast.Binary("-", ast.Name("D"), ast.Number(4 - value))
-        if isinstance(value, float) and self.chance(0.4):
+        if isinstance(value, float) and self.chance(0.5):
             near = value * (1 + self.random.choice((1e-9, 1e-9, 1e-4)))
             return ast.Number(near, self.random.choice((None, None, 1e-3)))
         if self.chance(0.1):
@@ -170,7 +173,7 @@ class _Writer:
             stop = self.random.randint(start, len(written))
             name = "_" if self.chance(0.2) else "rest" if self.chance(0.2) else self.fresh("rest")
             written[start:stop] = [ast.Star(ast.Name(name))]
-            if self.chance(0.3):
+            if self.chance(0.6):
                 written.append(ast.Star(ast.Name(self.fresh("more"))))
         return ast.List(tuple(written))
 
@@ -187,7 +190,7 @@ class _Writer:
             return self.item(node, args, depth)
         if name in ("slice", "select") and self.chance(0.5):
             return self.indexed(name, args, depth)
-        if self.spoilt and self.chance(0.1):
+        if self.spoilt == "ops" and self.chance(0.3):
             name = self.random.choice(("relu", "add", "mul", "tanh"))
         rest = all(self.views.is_default(view, at) for at in range(2, len(args)))
         if name in _OPERATORS and len(args) >= 2 and rest and self.chance(0.7):
@@ -212,7 +215,8 @@ class _Writer:
         loose = self.random.choice((None, None, None, ast.StarStar("cfg"), ast.Dots()))
         for at, (param, value) in enumerate(zip(view.family.params, view.args, strict=True)):
             default = self.views.is_default(view, at)
-            if (default and self.chance(0.8)) or (loose is not None and at > 0 and self.chance(0.5)):
+            forgotten = 0.8 if default else 0.5 if loose is not None and at > 0 else 0.3 if self.spoilt == "arguments" and at > 0 else 0
+            if self.chance(forgotten):
                 continue
             pattern = self.value(value, depth - 1)
             if value is None or (isinstance(pattern, ast.Name) and pattern.id in self.leaves and self.chance(0.15)):
@@ -246,7 +250,6 @@ class _Writer:
             return ast.Name(names[index])
         items = index if isinstance(index, tuple) else (index,)
         return ast.Index(self.value(whole, depth - 1), tuple(_index_item(one) for one in items))
-
 
     def indexed(self, name: str, args: Sequence[Any], depth: int) -> Expr:
         """A ``slice`` or ``select`` of a cube, as the index that export makes it from."""
@@ -333,7 +336,7 @@ def _exact(writer: _Writer, node: Node, depth: int) -> Expr:
         return writer.plainly(node, depth)
     args: list[Any] = [writer.value(tuple(arg) if isinstance(arg, list) else arg, depth - 1) for arg in node.args]
     args += [ast.Keyword(name, writer.value(value, depth - 1)) for name, value in node.kwargs.items()]
-    if len(args) > 1 and writer.chance(0.3):
+    if len(args) > 1 and writer.chance(0.4):
         args[-1:] = [ast.Dots()] if writer.chance(0.5) else []
     return ast.Call(target, tuple(args))
 

@@ -275,7 +275,7 @@ def test_observers_are_no_readers() -> None:
     assert isinstance(verdict("rule r(x) { match neg(relu(x)) }", views), Match)
 
 
-SPLIT = "rule r(x) { match { q, k = chunk(x, 2, dim=-1)  return relu(q) }  where users(k) == 0, \"k is needed\" }"
+SPLIT = 'rule r(x) { match { q, k = chunk(x, 2, dim=-1)  return relu(q) }  where users(k) == 0, "k is needed" }'
 
 
 def test_items_that_nobody_reads_belong_to_the_match() -> None:
@@ -296,7 +296,10 @@ def test_items_that_nobody_reads_belong_to_the_match() -> None:
 # ------------------------------------------------------------------ where and let
 def test_where_gives_its_reason() -> None:
     views = graph_of(lambda a: F.relu(a))
-    assert mismatch('rule r(x: Tensor) { match relu(x)  where x.dtype == f16, "only half" }', views) == ("where", "only half")
+    assert mismatch('rule r(x: Tensor) { match relu(x)  where x.dtype == f16, "only half" }', views) == (
+        "where",
+        "only half",
+    )
     assert mismatch("rule r(x: Tensor) { match relu(x)  where x.rank  ==  3 }", views) == (
         "where", "`x.rank == 3` does not hold",
     )  # fmt: skip
@@ -382,4 +385,7 @@ def test_a_buffer_that_the_program_writes_is_no_constant() -> None:
     module = torch.export.export(Scaled().eval(), (torch.randn(2),)).module()
     assert isinstance(module, GraphModule)
     text = "rule r(b: const Tensor) { match _ + b  freeze b }"
-    assert mismatch(text, Views(module.graph, module), freeze=True) == ("type", "`b` must be known at rewrite time: a parameter, or a buffer that nothing writes to")
+    assert mismatch(text, Views(module.graph, module), freeze=True) == (
+        "type",
+        "`b` must be known at rewrite time: a parameter, or a buffer that nothing writes to",
+    )

@@ -94,11 +94,11 @@ def assert_agreement(examples: int, phases: tuple[Phase, ...] = tuple(Phase)) ->
 
 
 def test_compiled_and_reference_matcher_agree() -> None:
-    assert_agreement(150)
+    assert_agreement(100)
 
 
 def test_they_agree_on_many_more_cases() -> None:
-    for seed in range(1000, 1400):
+    for seed in range(1000, 1250):
         case = draw_case(Random(seed))
         assert found(case, matching.candidates) == found(case, reference.candidates), f"seed {seed}"
 
@@ -139,17 +139,17 @@ MATCHERS: tuple[Matcher, ...] = (reference.candidates, matching.candidates)
 def test_the_result_does_not_depend_on_the_hash_seed() -> None:
     program = f"import sys; sys.path[:0] = {[str(ROOT.parent / 'src'), str(ROOT)]}; import test_matching as t; print(t.digest(40))"
     runs = [
-        subprocess.run(
+        subprocess.Popen(
             [sys.executable, "-c", program],
             env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
+            stdout=subprocess.PIPE,
             text=True,
-            check=True,
         )
         for seed in ("1", "2")
     ]
-    assert len(runs[0].stdout.strip()) == 64
-    assert runs[0].stdout == runs[1].stdout
+    first, second = (run.communicate()[0].strip() for run in runs)
+    assert len(first) == 64
+    assert first == second
 
 
 def test_a_real_model_and_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,10 @@ def test_a_real_model_and_the_standard_library(monkeypatch: pytest.MonkeyPatch) 
         rule = rules[name]
         assert isinstance(rule, Rule)
         verdicts = [
-            {isinstance(accept(rule, one, case.views, freeze=False), Match) for one in matching.candidates(rule, node, case.views)}
+            {
+                isinstance(accept(rule, one, case.views, freeze=False), Match)
+                for one in matching.candidates(rule, node, case.views)
+            }
             for node in module.graph.nodes
         ]
         assert sum(True in verdict for verdict in verdicts) == 2, name
@@ -232,7 +235,7 @@ def _wide_tolerance(patch: Patch) -> None:
 def _true_is_one(patch: Patch) -> None:
     sound = steps.same_number
     patch.setattr(
-        steps, "same_number", lambda one, value, dtype: sound(one, int(value) if value is True else value, dtype)
+        steps, "same_number", lambda one, value, dtype: sound(one, int(value) if isinstance(value, bool) else value, dtype)
     )
 
 
@@ -280,4 +283,4 @@ FAULTS: tuple[Callable[[Patch], None], ...] = (
 def test_a_planted_fault_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     plant(monkeypatch)
     with pytest.raises(AssertionError):
-        assert_agreement(150, (Phase.generate,))
+        assert_agreement(400, (Phase.generate,))

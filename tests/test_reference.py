@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 
 from fxrules.dsl import ast
 from fxrules.dsl.parser import parse_text
-from fxrules.engine import reference
+from fxrules.engine import matching, reference
 from fxrules.engine.candidates import Candidate, Config
 from fxrules.engine.constants import fold
 from fxrules.engine.families import load_table
@@ -276,7 +276,8 @@ def test_covered_nodes_come_root_first_without_repeats() -> None:
     assert covered("{ s = tanh(x)  return s * relu(s) }", views, "x") == [["mul", "tanh", "relu"]]
 
 
-def test_indexing_at_aten_level_is_a_chain() -> None:
+@pytest.mark.parametrize("candidates", [reference.candidates, matching.candidates])
+def test_indexing_at_aten_level_is_a_chain(candidates: Callable[..., Iterator[Candidate]]) -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x[..., 0:2], x[:, 1], x[:, -1, 2:], x[..., 2:, None], x[..., None, 1], x[:, :, 1:3]
 
@@ -286,7 +287,7 @@ def test_indexing_at_aten_level_is_a_chain() -> None:
         (results,) = [node for node in program.graph.nodes if node.op == "output"][0].args
         for index, result in zip(INDICES, results, strict=True):
             (rule,) = load(f"rule r(x) {{ match x[{index}] }}")
-            places = [node.name for node in program.graph.nodes if list(reference.candidates(rule, node, views))]
+            places = [node.name for node in program.graph.nodes if list(candidates(rule, node, views))]
             assert places == [result.name], (index, shapes)
 
 
