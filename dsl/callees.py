@@ -106,8 +106,11 @@ def _resolve_qualified(call: ast.Call, text: str, head: str, place: Place) -> Ca
     if signature is not None:
         return _checked(call, text, text, call.args, signature, place)
     if head in scope.ops.packages:
-        hint = did_you_mean_target(text, scope.ops.targets)
-        problem = Problem(call.func.span, "unknown-op", f"`{text}`: no such target", hint)
+        what, hint = f"`{text}`: no such target", did_you_mean_target(text, scope.ops.targets)
+        if is_module_class(scope, text):
+            what = f"`{text}` is a module class"
+            hint = f"name its op, or declare a leaf `m: module {text.removeprefix('torch.')}` and call that"
+        problem = Problem(call.func.span, "unknown-op", what, hint)
         return Callee(call.args, None, (problem,))
     first: ast.Expr = call.func
     while isinstance(first, ast.Attribute):
@@ -138,6 +141,11 @@ def find_op(scope: FileScope, name: str) -> OpSignature | None:
     head, _, rest = name.partition(".")
     full = f"{_TORCH_MODULES[head]}.{rest}" if head in _TORCH_MODULES else name.removeprefix("torch.ops.")
     return scope.ops.targets.get(name) or scope.ops.targets.get(full)
+
+
+def is_module_class(scope: FileScope, name: str) -> bool:
+    """Whether a qualified name is a module class, ``nn.ReLU`` or ``torch.nn.ReLU``."""
+    return name in scope.ops.modules or (name.startswith("nn.") and f"torch.{name}" in scope.ops.modules)
 
 
 def _checked(

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from . import ast
 from .arithmetic import FUNCTIONS, NAMED, fold
 from .bindings import bound_by
-from .callees import find_op
+from .callees import find_op, is_module_class
 from .calls import Call, check_call
 from .contracts import check_repeated, check_words
 from .graphcode import check_graph
@@ -252,9 +252,8 @@ def _check_family(family: ast.Family, scope: FileScope) -> Iterator[Problem]:
 def _check_spelling(spelling: ast.Call, text: str, scope: FileScope) -> Iterator[Problem]:
     """The target of a spelling exists and takes the arguments; a module class is called with its inputs only."""
     package = text.partition(".")[0]
-    full = f"torch.{text}" if text.startswith("nn.") else text
     signature = find_op(scope, text)
-    if text in scope.ops.modules or full in scope.ops.modules:
+    if is_module_class(scope, text):
         return
     if signature is not None:
         yield from check_call(Call(text, spelling.args, spelling.span), signature, open_ended=True)

@@ -137,10 +137,9 @@ def _check_module(type: ast.Type, scope: FileScope) -> Iterator[Problem]:
         yield Problem(type.span, "bad-type", "a module leaf names one class", "such as `m: module nn.LayerNorm`")
         return
     name = type.names[0]
-    full = f"torch.{name}" if name.startswith("nn.") else name
     package = name.partition(".")[0]
     known = scope.ops.modules
-    if name in known or full in known:
+    if name in known or (name.startswith("nn.") and f"torch.{name}" in known):
         return
     place = locate(type.span, name)
     if package not in scope.ops.packages:

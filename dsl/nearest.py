@@ -45,4 +45,5 @@ def did_you_mean_target(name: str, targets: Iterable[str]) -> str:
     """
     package, _, rest = name.partition(".")
     rests = [target[len(package) + 1 :] for target in targets if target.startswith(f"{package}.")]
-    return did_you_mean(rest, rests).replace(" `", f" `{package}.")
+    overloads = [target for target in rests if target.startswith(f"{rest}.")]
+    return did_you_mean(overloads[0] if overloads else rest, rests).replace(" `", f" `{package}.")

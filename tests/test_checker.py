@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stub_ops import IMPORTS, OPS
@@ -30,7 +31,7 @@ def shown(problem: Problem) -> str:
 
 
 @pytest.mark.parametrize("case", BAD_INPUTS, ids=[case["name"] for case in BAD_INPUTS])
-def test_bad_input(case: dict[str, str]) -> None:
+def test_bad_input(case: dict[str, Any]) -> None:
     assert [shown(problem) for problem in problems_of(case["text"])] == case["problems"]
 
 
@@ -106,7 +107,7 @@ def test_names_of_a_file_and_its_imports() -> None:
         ("std.b", "b", False),
     ]
     names = names_of(file)
-    assert (names.rules, names.rulesets, names.consts) == ({"r"}, {"s"}, {"N"})
+    assert [*names.rules, *names.rulesets, *names.consts] == ["r", "s", "N"]
     assert (set(names.patterns), dict(names.opsets)) == ({"p"}, {"o": ("relu",)})
     family = names.families["f"]
     assert [(param.name, param.required) for param in family.params] == [("x", True), ("k", False)]

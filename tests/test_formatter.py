@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -57,7 +58,7 @@ def _comments_in(node: object) -> list[str]:
         return [comment for item in node for comment in _comments_in(item)]
     found: list[str] = []
     for name in getattr(node, "__slots__", ()):
-        value = getattr(node, name, None)
+        value: Any = getattr(node, name, None)
         if name in ("comments", "closing_comments"):
             found += [comment for comment in value if comment]
         elif name == "trailing":

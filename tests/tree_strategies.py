@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inspect import cleandoc
+from typing import Any
 
 import attrs
 from hypothesis import strategies as st
@@ -149,15 +150,16 @@ FILES = st.builds(ast.File, tuples(STATEMENTS, most=4), st.none() | DOCS)
 @st.composite
 def commented(draw: st.DrawFn) -> ast.File:
     """A file with comments in all the places where a tree holds them."""
-    return _with_comments(draw(FILES), draw)
+    file: ast.File = _with_comments(draw(FILES), draw)
+    return file
 
 
-def _with_comments(node: object, draw: st.DrawFn) -> object:
+def _with_comments(node: Any, draw: st.DrawFn) -> Any:
     if isinstance(node, tuple):
         return tuple(_with_comments(item, draw) for item in node)
     if not attrs.has(type(node)):
         return node
-    changes: dict[str, object] = {}
+    changes: dict[str, Any] = {}
     for field in attrs.fields(type(node)):
         value = getattr(node, field.name)
         if field.name in ("comments", "closing_comments"):
