@@ -24,13 +24,13 @@ def disagreement(old: Any, new: Any, allowed: Collection[str] = ()) -> str | Non
     >>> disagreement(torch.ones(2, 1).T, torch.ones(1, 2)) is None
     True
     """
+    if isinstance(old, Tensor):
+        return _tensor_disagreement(old, new, allowed) if isinstance(new, Tensor) else "a tensor would become none"
     if isinstance(old, tuple | list):
         if not isinstance(new, tuple | list) or len(old) != len(new):
             return "the number of results would change"
         found = (disagreement(first, second, allowed) for first, second in zip(old, new, strict=True))
         return next((problem for problem in found if problem is not None), None)
-    if isinstance(old, Tensor):
-        return _tensor_disagreement(old, new, allowed) if isinstance(new, Tensor) else "a tensor would become none"
     if isinstance(old, _NUMBERS):
         same = isinstance(new, _NUMBERS) and _is_same(old, new)
         return None if same else f"{old} would become {new}"
@@ -53,15 +53,17 @@ def _tensor_disagreement(old: Tensor, new: Tensor, allowed: Collection[str]) -> 
 
 def same_sizes(first: Any, second: Any) -> bool:
     """Whether two shapes are surely equal."""
-    return len(first) == len(second) and all(_is_same(one, two) for one, two in zip(first, second, strict=True))
+    if len(first) != len(second):
+        return False
+    return all(map(_is_same, first, second))
 
 
 def same_strides(first: Tensor, second: Tensor) -> bool:
     """Whether two tensors of one shape surely have equal strides; dimensions of size 1 do not count."""
-    if any(_is_same(size, 0) for size in first.shape):
+    sizes = list(zip(first.shape, first.stride(), second.stride(), strict=True))
+    if all(_is_same(one, two) or _is_same(size, 1) for size, one, two in sizes):
         return True
-    sizes = zip(first.shape, first.stride(), second.stride(), strict=True)
-    return all(_is_same(one, two) or _is_same(size, 1) for size, one, two in sizes)
+    return any(_is_same(size, 0) for size, _, _ in sizes)
 
 
 def is_dense(value: Any) -> bool:

@@ -122,6 +122,15 @@ class Journal:
         """Whether there is anything to undo."""
         return bool(self._log)
 
+    @property
+    def size(self) -> int:
+        """The number of changes written down; it only grows while nothing is undone."""
+        return len(self._log)
+
+    def touched_since(self, size: int) -> set[Node]:
+        """The nodes whose arguments, users, meta or name changed since the journal had this size."""
+        return {entry.node for entry in self._log[size:] if isinstance(entry, _Touched)}
+
     # --------------------------------------------------------------- changes
     def create(
         self,

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from .inputs import read_call
 from .journal import Journal
-from .recipes import Recipe, is_static, recipe_of, remade, value_key
+from .recipes import Recipe, is_static, recipe_of, remade, tensor_key, value_key
 
 MISSING: Final = object()
 
@@ -39,6 +39,7 @@ class Propagation:
     entry: str = "val"
     tensor_meta: bool = False
     _cache: dict[Any, tuple[Recipe, Any]] = field(factory=dict, init=False)
+    _keys: dict[int, tuple[Tensor, Any]] = field(factory=dict, init=False)
 
     @classmethod
     def of(cls, graph: Graph) -> Propagation:
@@ -118,7 +119,7 @@ class Propagation:
         return value
 
     def _computed(self, node: Node, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        key = None if node.op == "call_module" else (node.target, value_key(args), value_key(kwargs))
+        key = None if node.op == "call_module" else (node.target, value_key((args, kwargs), self._tensor_key))
         found = self._cache.get(key) if key is not None else None
         if found is not None and self.mode is not None:
             with nullcontext() if is_static(found[0]) else self._quiet():
@@ -129,6 +130,13 @@ class Propagation:
         if key is not None and recipe is not None:
             self._cache[key] = (recipe, tensor_meta)
         return value, tensor_meta
+
+    def _tensor_key(self, tensor: Tensor) -> Any:
+        """`tensor_key`, remembered: a tensor is an argument of several nodes."""
+        known = self._keys.get(id(tensor))
+        if known is None:
+            known = self._keys[id(tensor)] = (tensor, tensor_key(tensor))
+        return known[1]
 
     def _run(self, node: Node, args: Any, kwargs: Any) -> Any:
         function = self._callable(node, args)

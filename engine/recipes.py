@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -86,24 +86,29 @@ def is_static(recipe: Recipe) -> bool:
     return True
 
 
-def value_key(value: Any) -> Any:
-    """What of an argument the metadata of a result may depend on, as something to hash.
+def tensor_key(tensor: Tensor) -> Any:
+    """What of a tensor the metadata of a result may depend on, as something to hash."""
+    sizes = (*tensor.shape, -1, *tensor.stride(), tensor.storage_offset())
+    flags = (tensor.layout, tensor.is_conj(), tensor.is_neg(), type(tensor))
+    return (tuple(map(_size_key, sizes)), tensor.dtype, tensor.device, flags)
+
+
+def value_key(value: Any, of_tensor: Callable[[Tensor], Any] = tensor_key) -> Any:
+    """`tensor_key` for any argument.
 
     >>> value_key([1, True]) == value_key([1, 1])
     False
     """
     if isinstance(value, Tensor):
-        sizes = (*value.shape, -1, *value.stride(), value.storage_offset())
-        flags = (value.layout, value.is_conj(), value.is_neg(), type(value))
-        return (tuple(map(_size_key, sizes)), value.dtype, value.device, flags)
+        return of_tensor(value)
+    if isinstance(value, tuple | list):
+        return (type(value), *[value_key(item, of_tensor) for item in value])
+    if isinstance(value, dict):
+        return tuple([(key, value_key(item, of_tensor)) for key, item in value.items()])
     if isinstance(value, _SYMBOLIC):
         return (type(value), str(value.node.expr))
-    if isinstance(value, tuple | list):
-        return (type(value), *map(value_key, value))
-    if isinstance(value, dict):
-        return tuple((key, value_key(item)) for key, item in value.items())
     if isinstance(value, slice):
-        return (slice, value_key(value.start), value_key(value.stop), value_key(value.step))
+        return (slice, *[value_key(part, of_tensor) for part in (value.start, value.stop, value.step)])
     return (type(value), str(value) if isinstance(value, float | complex) else value)
 
 

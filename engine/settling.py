@@ -67,11 +67,11 @@ def _renew(
     new = entries.get(propagation.entry, MISSING)
     if old is MISSING or new is MISSING:
         return f"nothing is known of `{node.name}`"
-    difference = disagreement(old, new, changes)
-    if difference is not None:
+    differs = disagreement(old, new) is not None
+    if differs and (difference := disagreement(old, new, changes)) is not None:
         return f"{difference} at `{node.name}`"
     # A view has another fake memory now, even if it looks the same.
-    if effects.effect(node).aliases or disagreement(old, new) is not None:
+    if differs or effects.effect(node).aliases:
         before[node] = old
         journal.set_meta(node, entries)
         _push(pending, node)

@@ -123,15 +123,15 @@ def _place(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: 
         notes.append(UNCHECKED)
         _redirect(old, new, emitter)
         return new
-    difference = disagreement(before, after, changes)
-    if difference is not None:
-        return Mismatch("interface", difference, old)
     if disagreement(before, after) is None:
         if effects.bases([new]) <= set(emitter.made) and old not in emitter.match.kept:
             # The old fake tensor: views of it downstream share its storage.
             journal.set_meta(new, {propagation.entry: before})
         _redirect(old, new, emitter)
         return new
+    difference = disagreement(before, after, changes)
+    if difference is not None:
+        return Mismatch("interface", difference, old)
     return _place_changed(old, new, emitter, effects, notes)
 
 
