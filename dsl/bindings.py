@@ -71,9 +71,10 @@ def _bound(expr: Argument | ast.Slice, known: _Known) -> Bound:
             return Bound(frozenset({name}))
         case ast.As(value, name):
             return _both((_bound(value, known), Bound(frozenset({name}))))
-        case ast.Optional(ast.Call(_, (first, *_)) as call):
+        case ast.Optional(ast.Call(_, (first, *others))):
             kept = _bound(first, known)
-            return Bound(kept.always, (_bound(call, known).all | kept.maybe) - kept.always)
+            rest = _both(_bound(other, known) for other in others)
+            return Bound(kept.always, (kept.maybe | rest.all) - kept.always)
         case ast.Optional(value):
             return Bound(frozenset(), _bound(value, known).all)
         case ast.Or(operands):
@@ -122,11 +123,12 @@ def _bound_inside(name: str, pattern: ast.Pattern, known: _Known) -> Bound:
 
 
 def _both(parts: Iterable[Bound]) -> Bound:
-    always: frozenset[str] = frozenset()
-    maybe: frozenset[str] = frozenset()
+    always: set[str] = set()
+    maybe: set[str] = set()
     for part in parts:
-        always, maybe = always | part.always, maybe | part.maybe
-    return Bound(always, maybe - always)
+        always |= part.always
+        maybe |= part.maybe
+    return Bound(frozenset(always), frozenset(maybe - always))
 
 
 def _either(alternatives: list[Bound]) -> Bound:

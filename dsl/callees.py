@@ -37,7 +37,7 @@ def resolve(call: ast.Call, place: Place) -> Callee:
         case ast.Attribute(value, name):
             text = dotted(call.func)
             head = text.partition(".")[0] if text else ""
-            if not text or head in place.known or place.is_constant(head):
+            if not text or place.knows(head) or place.is_constant(head):
                 return _resolve_op(call, name, (value, *call.args), place)
             return _resolve_qualified(call, text, head, place)
     problem = Problem(call.func.span, "not-an-op", "only an op, a pattern, a module or a method can be called")
@@ -50,7 +50,7 @@ def _resolve_name(call: ast.Call, func: ast.Name, place: Place) -> Callee:
         return _resolve_template(call, id, place)
     if id in place.header.leaves and place.header.kind(id) is Kind.MODULE:
         return Callee(call.args)
-    if id in place.known:
+    if place.knows(id):
         return _wrong(call, f"`{id}` is a value and not an op")
     if find_pattern(place.scope, id):
         return _resolve_pattern(call, id, place)

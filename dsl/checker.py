@@ -6,6 +6,7 @@ Op names are given as an argument, so that no torch is needed.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
@@ -32,6 +33,7 @@ from .walking import dotted, locate, names_in, walk
 __all__ = ["ImportedNames", "check", "imports_of", "names_of"]
 
 _LARGEST_PATTERN = 10_000
+_MOST_LINES = 1000
 
 
 def check(
@@ -126,7 +128,8 @@ def _check_statement(statement: ast.Statement, scope: FileScope, known: dict[str
     """One statement; ``known`` are the constants so far, and gets this one."""
     match statement:
         case ast.Rule():
-            yield from check_rule(statement, scope)
+            too_long = list(_check_lengths(statement))
+            yield from too_long or check_rule(statement, scope)
         case ast.Pattern():
             yield from _check_pattern(statement, scope)
         case ast.Const():
@@ -137,6 +140,16 @@ def _check_statement(statement: ast.Statement, scope: FileScope, known: dict[str
             yield from _check_family(statement, scope)
         case ast.Requires():
             yield from _check_requires(statement)
+
+
+def _check_lengths(rule: ast.Rule) -> Iterator[Problem]:
+    """No reader follows a rule of a thousand leaves, clauses or lines, nor would the engine."""
+    bodies = [clause.body for clause in rule.clauses if isinstance(clause, ast.Match | ast.Rewrite | ast.Example)]
+    lengths = (("leaves", len(rule.params)), ("clauses", len(rule.clauses)))
+    for what, length in (*lengths, ("lines in a block", max((len(body.assigns) for body in bodies), default=0))):
+        if length > _MOST_LINES:
+            place = locate(rule.span, rule.name)
+            yield Problem(place, "too-large", f"the rule `{rule.name}` has more than {_MOST_LINES} {what}")
 
 
 # --------------------------------------------------------------- constants
@@ -171,12 +184,12 @@ def _why_no_number(const: ast.Const, known: Mapping[str, int | float]) -> Proble
 def _check_pattern(pattern: ast.Pattern, scope: FileScope) -> Iterator[Problem]:
     yield from check_params(pattern.params, scope, "pattern")
     header = header_of(pattern.params, scope)
-    names = [name.id for name in names_in(pattern.body)]
+    names = Counter(name.id for name in names_in(pattern.body))
     called = {
         part.func.id for part in walk(pattern.body) if isinstance(part, ast.Call) and isinstance(part.func, ast.Name)
     }
     # A name in two places matches the same value in both, and is local to the pattern.
-    local = frozenset(name for name in names if names.count(name) > 1 and name not in called)
+    local = frozenset(name for name, count in names.items() if count > 1 and name not in called)
     yield from check_graph(pattern.body, Place(Role.PATTERN, scope, header, local))
     bound = bound_by(pattern.body, scope).all
     for param in pattern.params:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from . import ast
@@ -52,8 +53,8 @@ def check_words(
 
 def check_repeated(names: Sequence[str], span: Span | None) -> Iterator[Problem]:
     """No name stands twice in a list."""
-    for name in dict.fromkeys(names):
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             yield Problem(locate(span, name, 1), "repeated", f"`{name}` is listed twice")
 
 

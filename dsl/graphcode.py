@@ -95,7 +95,7 @@ def _check_name(name: ast.Name, place: Place) -> Iterator[Problem]:
         if not place.is_pattern:
             what = f"`_` matches anything and has no value in {place.role.value}"
             yield Problem(name.span, "misplaced", what)
-    elif id not in place.known and (id in place.later or not place.is_constant(id)):
+    elif not place.knows(id) and (id in place.later or not place.is_constant(id)):
         yield unbound(name, place)
 
 
@@ -122,7 +122,7 @@ def captures(value: Argument, place: Place) -> Iterator[str]:
     """The names under ``*`` that nothing declares: ``*xs`` captures a list, ``*relu(xs)`` what each item holds."""
     match value:
         case ast.Name(id):
-            if id not in place.known and id not in place.later and not place.is_constant(id):
+            if not place.knows(id) and id not in place.later and not place.is_constant(id):
                 yield id
         case ast.Call(_, args):
             for arg in args:
@@ -216,7 +216,7 @@ def _check_attribute(expr: ast.Attribute, place: Place) -> Iterator[Problem]:
     """``k.mT`` is an op, ``m.weight`` part of a module, ``x.dtype`` (in a rewrite) a fact."""
     text = dotted(expr) or ""
     head = text.partition(".")[0]
-    if head and head not in place.known and not place.is_constant(head):
+    if head and not place.knows(head) and not place.is_constant(head):
         yield from _check_qualified(expr, text, head, place)
         return
     yield from check_graph(expr.value, place)

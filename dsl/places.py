@@ -55,10 +55,9 @@ class Place:
         """Whether only the inputs of an example can be seen."""
         return self.role in (Role.EXAMPLE, Role.EXPECTED)
 
-    @property
-    def known(self) -> frozenset[str]:
-        """All names that mean a value here, constants left out."""
-        return self.names | self.header.leaves.keys() | self.header.dims
+    def knows(self, name: str) -> bool:
+        """Whether a name means a value here, constants left out."""
+        return name in self.names or name in self.header.leaves or name in self.header.dims
 
     def is_constant(self, name: str) -> bool:
         """Whether a name is a constant that can be seen here."""
@@ -73,7 +72,7 @@ def misplaced(expr: ast.Expr | ast.StarStar, what: str, place: Place, hint: str 
 def unbound(name: ast.Name, place: Place) -> Problem:
     """The problem of a name that nothing binds."""
     id, span = name.id, name.span
-    known = [one for one in place.known if one != "_"]
+    known = [*(place.names - {"_"}), *place.header.leaves, *place.header.dims]
     if id in place.later:
         return Problem(span, "use-before-assignment", f"`{id}` is used before it is assigned")
     if id in place.scope.ops.families or find_pattern(place.scope, id) or id in place.ops:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from attrs import evolve, field, frozen
@@ -74,10 +75,10 @@ def used_names(rule: ast.Rule) -> frozenset[str]:
                     for part in walk(expr)
                     if isinstance(part, ast.Star) and isinstance(part.value, ast.Name)
                 }
-                names = [name.id for expr in exprs for name in names_in(expr)]
-                used |= {name for name in names if name not in captures_of_match or names.count(name) > 1}
-                cfg = [part.name for expr in exprs for part in walk(expr) if isinstance(part, ast.StarStar)]
-                used |= {name for name in cfg if cfg.count(name) > 1}
+                names = Counter(name.id for expr in exprs for name in names_in(expr))
+                used |= {name for name, count in names.items() if name not in captures_of_match or count > 1}
+                rests = Counter(part.name for expr in exprs for part in walk(expr) if isinstance(part, ast.StarStar))
+                used |= {name for name, count in rests.items() if count > 1}
             case ast.Keep(names):
                 used |= set(names)
             case _:

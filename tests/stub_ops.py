@@ -5,7 +5,8 @@ from __future__ import annotations
 from fxrules.dsl.scopes import ImportedNames
 from fxrules.dsl.signatures import OpSignature, OpTable, signature
 
-_UNARY = "relu neg exp tanh sigmoid silu sin cos erf rsqrt sqrt log abs sum max ones_like real imag mT T alias detach bitwise_not"
+_UNARY = """relu neg exp tanh sigmoid silu sin cos erf rsqrt sqrt log abs sum max ones_like real imag mT T alias detach
+bitwise_not"""
 _COMMUTATIVE = {"add": "input, other, alpha=1", "mul": "input, other"}
 _OTHERS = {
     "sub": "input, other, alpha=1",

@@ -146,3 +146,42 @@ def test_problems_are_not_looked_for_without_end() -> None:
     file, problems = parse(Source("case", text))
     assert problems == ()
     assert len(check(file, OPS)) == MOST_PROBLEMS
+
+
+@pytest.mark.parametrize(
+    ("opener", "closer"),
+    [
+        ("f(", ")"),
+        ("-", ""),
+        ("x + ", ""),
+        ("relu(", ")?"),
+        ("(x or ", ")"),
+        ("[", "]"),
+        ("(", " as y)"),
+        ("x if x else ", ""),
+    ],
+)
+def test_the_deepest_nesting_is_checked_in_all_places(opener: str, closer: str) -> None:
+    depth = 95 if closer == ")?" else 190  # a call and its `?` are two levels
+    deep = opener * depth + "x" + closer * depth
+    text = f"rule r(x: Tensor) {{ match {deep} where {deep} let n = {deep} rewrite {deep} numerics bitwise on {deep} }}"
+    codes = [problem.code for problem in problems_of(f"const A = {deep}\npattern p(x) = {deep}\n{text}")]
+    assert not {"syntax", "too-deep", "unbalanced"} & set(codes)
+
+
+LONG = {
+    "arguments": ", ".join(f"x{i}" for i in range(10_000)).join(["rule r(x: Tensor) { match cat([", "]) }"]),
+    "alternatives": " or ".join(f"relu(x{i})" for i in range(5_000)).join(["rule r(x: Tensor) { match ", " }"]),
+    "tags": ", ".join(f"t{i}" for i in range(20_000)).join(["rule r(x: Tensor) { match relu(x) tags ", " }"]),
+    "lines": " ".join(f"a{i} = x" for i in range(5_000)).join(["rule r(x: Tensor) { match { ", " return x } }"]),
+    "leaves": ", ".join(f"x{i}: Tensor" for i in range(5_000)).join(["rule r(", ") { match relu(x0) }"]),
+    "lets": " ".join(f"let a{i} = 1" for i in range(5_000)).join(["rule r(x: Tensor) { match relu(x) ", " }"]),
+    "rules": "\n".join(f"rule r{i}(x: Tensor) {{ match relu(x) }}" for i in range(1_000)),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_files_are_checked_to_the_end(name: str) -> None:
+    codes = {problem.code for problem in problems_of(LONG[name])}
+    expected = {"arguments": {"unbound"}, "alternatives": {"unbound"}, "tags": set(), "rules": set()}
+    assert codes == expected.get(name, {"too-large"})
