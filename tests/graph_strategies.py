@@ -202,9 +202,11 @@ def _draw_node(random: Random, graph: Graph, target: Any, drawn: Arguments) -> l
         _give_fact(random, node, fact)
         return [node]
     node.meta["val"] = fact
-    items = [graph.call_function(operator.getitem, (node, i)) for i in range(len(fact)) if random.random() < 0.8]
-    for item in items:
-        _give_fact(random, item, fact[item.args[1]])
+    items: list[Node] = []
+    for place, piece in enumerate(fact):
+        if random.random() < 0.8:
+            items.append(graph.call_function(operator.getitem, (node, place)))
+            _give_fact(random, items[-1], piece)
     return items
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
@@ -27,7 +28,7 @@ from fxrules.dsl.source import FxrulesError
 from fxrules.engine import matching, reference, steps
 from fxrules.engine.candidates import Candidate, Config, Match
 from fxrules.engine.guards import accept
-from fxrules.engine.nodeview import Views
+from fxrules.engine.nodeview import Views, same_number
 from fxrules.engine.ruleset import Rule
 
 Matcher: TypeAlias = Callable[[Rule, Node, Views], Iterator[Candidate]]
@@ -137,7 +138,8 @@ MATCHERS: tuple[Matcher, ...] = (reference.candidates, matching.candidates)
 
 
 def test_the_result_does_not_depend_on_the_hash_seed() -> None:
-    program = f"import sys; sys.path[:0] = {[str(ROOT.parent / 'src'), str(ROOT)]}; import test_matching as t; print(t.digest(40))"
+    paths = [str(ROOT.parent / "src"), str(ROOT)]
+    program = f"import sys; sys.path[:0] = {paths}; import test_matching; print(test_matching.digest(40))"
     runs = [
         subprocess.Popen(
             [sys.executable, "-c", program],
@@ -223,20 +225,17 @@ def _through_once_at_most(patch: Patch) -> None:
 
 
 def _wide_tolerance(patch: Patch) -> None:
-    sound = steps.same_number
+    def same(literal: Any, value: Any, dtype: Any) -> bool:
+        return same_number(literal, value, dtype) or (type(value) is float and abs(literal.value - value) < 1e-3)
 
-    def same_number(literal: Any, value: Any, dtype: Any) -> bool:
-        numbers = isinstance(value, float) and not isinstance(literal, int | float)
-        return sound(literal, value, dtype) or (numbers and abs(literal.value - value) < 1e-3)
-
-    patch.setattr(steps, "same_number", same_number)
+    patch.setattr(steps, "same_number", same)
 
 
 def _true_is_one(patch: Patch) -> None:
-    sound = steps.same_number
-    patch.setattr(
-        steps, "same_number", lambda one, value, dtype: sound(one, int(value) if isinstance(value, bool) else value, dtype)
-    )
+    def same(literal: Any, value: Any, dtype: Any) -> bool:
+        return same_number(literal, int(value) if isinstance(value, bool) else value, dtype)
+
+    patch.setattr(steps, "same_number", same)
 
 
 def _config_lacks_one(patch: Patch) -> None:
@@ -244,13 +243,17 @@ def _config_lacks_one(patch: Patch) -> None:
     patch.setattr(steps, "config", lambda slot, family, rest, view, after: sound(slot, family, rest[:-1], view, after))
 
 
+def _at(after: Any, end: int, env: Any) -> bool:
+    return bool(after(env, end))
+
+
 def _longest_rest_first(patch: Patch) -> None:
     def rest(slot: int | None, items_slot: int, later: int, after: Any) -> Any:
         def step(env: Any, index: int) -> bool:
             items = env[items_slot]
             for end in reversed(range(index, len(items) - later + 1)):
-                bound = steps.bind(slot, lambda env, end=end: after(env, end)) if slot is not None else None
-                if bound(items[index:end], env) if bound else after(env, end):
+                then = partial(_at, after, end)
+                if then(env) if slot is None else steps.bind(slot, then)(items[index:end], env):
                     return True
             return False
 

@@ -9,57 +9,15 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.fx import GraphModule, Node
+from small_rules import load, output, traced
+from torch.fx import Node
 
 from fxrules.dsl import ast
-from fxrules.dsl.parser import parse_text
 from fxrules.engine import matching, reference
 from fxrules.engine.candidates import Candidate, Config
-from fxrules.engine.constants import fold
 from fxrules.engine.families import load_table
 from fxrules.engine.nodeview import Views
 from fxrules.engine.ruleset import Rule, Scope
-
-
-def load(text: str) -> list[Rule]:
-    """The rules of a text, with its constants, patterns and op sets in scope."""
-    file = parse_text(text)
-    constants: dict[str, int | float] = {}
-    for statement in file.statements:
-        if isinstance(statement, ast.Const):
-            number = fold(statement.value, constants)
-            assert number is not None
-            constants[statement.name] = number
-    patterns = {one.name: one for one in file.statements if isinstance(one, ast.Pattern)}
-    opsets = {one.name: one.members for one in file.statements if isinstance(one, ast.Opset)}
-    scope = Scope(load_table(), constants, patterns, opsets)
-    return [Rule(one.name, one, scope) for one in file.statements if isinstance(one, ast.Rule)]
-
-
-def traced(function: Callable[..., Any], shape: tuple[int, ...] | None = (2, 3, 4)) -> Views:
-    """A traced function, its values with facts if its inputs have a shape."""
-    module = torch.fx.symbolic_trace(function)
-    if shape is not None:
-        give_facts(module, shape)
-    return Views(module.graph, module)
-
-
-def give_facts(module: GraphModule, shape: tuple[int, ...]) -> None:
-    class Facts(torch.fx.Interpreter):
-        def run_node(self, n: Node) -> Any:
-            n.meta["val"] = super().run_node(n)
-            return n.meta["val"]
-
-    inputs = [torch.empty(shape, device="meta") for node in module.graph.nodes if node.op == "placeholder"]
-    Facts(module).run(*inputs)
-
-
-def output(views: Views) -> Node:
-    """The node that the graph returns."""
-    (result,) = [node for node in views.graph.nodes if node.op == "output"][0].args
-    result = result[0] if isinstance(result, tuple) else result
-    assert isinstance(result, Node)
-    return result
 
 
 def spelled(value: Any) -> str:
@@ -143,7 +101,9 @@ CONSTRUCTS: dict[str, tuple[str, str, Callable[..., Any], list[str]]] = {
     "dtype": ("x.to(f16)", "x", lambda a: a.to(torch.float16), ["x=a"]),
     "none": ("layer_norm(x, _, None, _)", "x", lambda a: F.layer_norm(a, [4]), ["x=a"]),
     # optional operands and arguments
-    "argument present": ("layer_norm(x, _, w?, b?)", "x, w, b", lambda a, c: F.layer_norm(a, [2, 3, 4], c), ["x=a w=c b=None"]),
+    "argument present": (
+        "layer_norm(x, _, w?, b?)", "x, w, b", lambda a, c: F.layer_norm(a, [2, 3, 4], c), ["x=a w=c b=None"],
+    ),
     "operand present first": (
         "relu(x + y?)", "x, y", lambda a, b: F.relu(a + b), ["x=a y=b", "x=b y=a", "x=add y=None"],
     ),
@@ -174,7 +134,8 @@ CONSTRUCTS: dict[str, tuple[str, str, Callable[..., Any], list[str]]] = {
         lambda a: (lambda pair: pair[0] * F.relu(pair[1]))(torch.chunk(a, 2, dim=-1)), ["x=a p=getitem q=getitem_1"],
     ),
     "items swapped": (
-        "{ p, q = chunk(x, 2, dim=-1)  return p - q }", "x", lambda a: (lambda pair: pair[1] - pair[0])(torch.chunk(a, 2, dim=-1)), [],
+        "{ p, q = chunk(x, 2, dim=-1)  return p - q }", "x",
+        lambda a: (lambda pair: pair[1] - pair[0])(torch.chunk(a, 2, dim=-1)), [],
     ),
     "items of two nodes": (
         "{ p, q = chunk(x, 2)  return p - q }", "x", lambda a: torch.chunk(a, 2)[0] - torch.chunk(a, 2)[1], [],
@@ -284,7 +245,7 @@ def test_indexing_at_aten_level_is_a_chain(candidates: Callable[..., Iterator[Ca
     for shapes in (None, ({0: torch.export.Dim.DYNAMIC},)):
         program = torch.export.export(Function(function), (torch.randn(3, 4, 5),), dynamic_shapes=shapes)
         views = Views(program.graph)
-        (results,) = [node for node in program.graph.nodes if node.op == "output"][0].args
+        (results,) = next(node for node in program.graph.nodes if node.op == "output").args
         for index, result in zip(INDICES, results, strict=True):
             (rule,) = load(f"rule r(x) {{ match x[{index}] }}")
             places = [node.name for node in program.graph.nodes if list(candidates(rule, node, views))]
