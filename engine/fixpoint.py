@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
+from math import inf
 from time import perf_counter
 
 from attrs import define, field, frozen
@@ -26,6 +27,8 @@ from .surgery import apply
 _LEVELS = ("bitwise", "rounding", "approx", "differs")
 # Few sets need so many rounds; only then is the graph compared with its earlier forms.
 _FIRST_FINGERPRINT = 8
+# Refusals that may depend on nodes far away: such sites are tried again in every round.
+_FAR_SIGHTED = frozenset({"effect", "interface"})
 
 
 @frozen
@@ -89,6 +92,8 @@ class _Run:
     fired: int = 0
     history: list[tuple[str, str]] = field(factory=list)
     depths: dict[Node, int] = field(factory=dict)
+    changed: set[Node] = field(factory=set)
+    again: set[tuple[CompiledRule, Node]] = field(factory=set)
     lint_seconds: float = 0.0
 
     @property
@@ -159,7 +164,7 @@ def _prepared(
         if refusal is None:
             allowed.append(compile_rule(rule))
         else:
-            tallies[rule.name].refuse(refusal, "")
+            tallies[rule.name].forbidden = refusal
     return _Run(work, policy, limits, tallies, dry), _classes(allowed)
 
 
@@ -206,11 +211,10 @@ def _rounds(state: _Run, classes: list[list[CompiledRule]], before: int) -> int:
     seen: dict[int, int] = {}
     for number in range(1, state.limits.rounds + 1):
         done = len(state.history)
-        for tally in state.tallies.values():
-            if tally.refusals and not any(kind == "policy" for kind, _ in tally.refusals):
-                tally.refusals.clear()
+        near = None if number == 1 else _near(state, dispatches)
+        state.changed.clear()
         for dispatch in dispatches:
-            _sweep(state, dispatch)
+            _sweep(state, dispatch, near)
         fired = state.history[done:]
         if not fired or state.exhausted:
             _check(state, fired or state.history[-1:])
@@ -229,14 +233,34 @@ def _rounds(state: _Run, classes: list[list[CompiledRule]], before: int) -> int:
     return _endless(state, done, f"there were still firings in round {state.limits.rounds}")
 
 
-def _sweep(state: _Run, dispatch: _Dispatch) -> None:
-    """One priority class of one round: every node, users before producers."""
+def _near(state: _Run, dispatches: list[_Dispatch]) -> dict[Node, int]:
+    """How far each node is above the changes of the last round, as far as any pattern can look.
+
+    A rule that found nothing at a node can find something now only if a node that its
+    pattern can reach changed: its arguments, meta or users, or those of an item beside it.
+    """
+    sources = [node for node in state.changed if not node._erased]
+    layer = dict.fromkeys([*sources, *(one for node in sources for one in node.all_input_nodes)])
+    reach = max((rule.height for one in dispatches for rule in one.rules if rule.height != inf), default=0)
+    near: dict[Node, int] = {}
+    distance = 0
+    while layer and distance <= reach:
+        near.update(dict.fromkeys(layer, distance))
+        layer = dict.fromkeys(user for node in layer for user in node.users if user not in near)
+        distance += 1
+    return near
+
+
+def _sweep(state: _Run, dispatch: _Dispatch, near: dict[Node, int] | None = None) -> None:
+    """One priority class of one round: users before producers; ``near`` leaves out what cannot have changed."""
     for node in reversed(list(state.work.graph.nodes)):
         if node._erased:
             continue
         for compiled in dispatch.at(node, state.work.views):
             if state.exhausted:
                 return
+            if near is not None and near.get(node, inf) > compiled.height and (compiled, node) not in state.again:
+                continue
             if _fire(state, compiled, node):
                 break
 
@@ -246,7 +270,7 @@ def _fire(state: _Run, compiled: CompiledRule, node: Node) -> bool:
     work, rule = state.work, compiled.rule
     tally = state.tallies[rule.name]
     tally.tried += 1
-    site = node.name
+    site, before = node.name, work.journal.size
     refused: list[Mismatch] = []
 
     def take(candidate: Candidate) -> bool:
@@ -260,18 +284,22 @@ def _fire(state: _Run, compiled: CompiledRule, node: Node) -> bool:
             refused.append(applied)
             return False
         tally.notes.update(applied.notes)
-        state.history.append((rule.name, site))
         depth = 1 + max(state.depths.get(one, 0) for one in candidate.nodes)
         state.depths.update(dict.fromkeys(applied.new_nodes, depth))
         return True
 
-    if not compiled.run(node, work.views, take):
-        for mismatch in refused:
-            tally.refuse(mismatch, site)
-        return False
-    tally.fired += 1
-    state.fired += 1
-    return True
+    fired = compiled.run(node, work.views, take)
+    tally.refusals.pop(node, None)
+    if fired:
+        tally.fired += 1
+        state.fired += 1
+        state.history.append((rule.name, site))
+        state.changed |= work.journal.touched_since(before)
+    elif refused:
+        tally.refusals[node] = refused
+        if any(one.kind in _FAR_SIGHTED for one in refused):
+            state.again.add((compiled, node))
+    return fired
 
 
 def _allowed(rule: Rule, candidate: Candidate, work: Workspace, policy: Policy) -> Match | Mismatch:

@@ -129,7 +129,7 @@ class Journal:
 
     def touched_since(self, size: int) -> set[Node]:
         """The nodes whose arguments, users, meta or name changed since the journal had this size."""
-        return {entry.node for entry in self._log[size:] if isinstance(entry, _Touched)}
+        return {entry.node for entry in self._log[size:] if isinstance(entry, Touched)}
 
     # --------------------------------------------------------------- changes
     def create(

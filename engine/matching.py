@@ -41,6 +41,7 @@ from .patterns import (
     Shared,
     Term,
     Through,
+    height,
     is_local,
     roots,
 )
@@ -50,11 +51,12 @@ from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Continuation, Env, Mat
 
 @frozen(eq=False)
 class CompiledRule:
-    """A rule ready to run: the families its root can have, and its matcher."""
+    """A rule ready to run: the families its root can have, how far down it looks, and its matcher."""
 
     rule: Rule
     families: frozenset[str]
     any_root: bool
+    height: float
     _match: Matcher
     _blank: tuple[Any, ...]
 
@@ -73,7 +75,7 @@ def compile_rule(rule: Rule) -> CompiledRule:
     matcher = compiler.compile(term, compiler.finish())
     names, wide = roots(term)
     blank = (None, None, None, None, *[UNBOUND] * (compiler.size - steps.FIRST_FREE))
-    return CompiledRule(rule, names, wide, matcher, blank)
+    return CompiledRule(rule, names, wide, height(term), matcher, blank)
 
 
 def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:

@@ -7,6 +7,7 @@ folded. The reference matcher does not use this module: it reads the tree itself
 
 from __future__ import annotations
 
+from math import inf
 from typing import TypeAlias
 
 from attrs import frozen
@@ -192,3 +193,23 @@ def roots(term: Term) -> tuple[frozenset[str], bool]:
             return first[0] | second[0], first[1] or second[1]
         case _:
             return frozenset(), True
+
+
+def height(term: Term) -> float:
+    """How far below the root a pattern looks, in edges of the graph; infinite behind a `Through`."""
+    match term:
+        case Op(_, args):
+            return 1 + max((height(inner) for _, inner in args), default=0)
+        case Exact(_, positional, keywords):
+            return 1 + max(map(height, (*positional, *(inner for _, inner in keywords))), default=0)
+        case Item(inner, index):
+            return 1 + max(height(inner), height(index))
+        case Alternatives(options):
+            return max(map(height, options), default=0)
+        case Shared(_, inner) | As(inner, _) | Absent(_, inner) | Maybe(_, inner):
+            return height(inner)
+        case Sequence(items):
+            return max((height(item) for item in items if not isinstance(item, Rest)), default=0)
+        case Through():
+            return inf
+    return 0

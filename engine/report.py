@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attrs import define, field, frozen
+from torch.fx import Node
 
 from ..dsl.ast import Numerics
 from .candidates import Mismatch, MismatchKind
@@ -19,7 +20,7 @@ _MOST_REASONS = 4  # printed for one rule
 class Refusal:
     """One reason for which a rule's pattern fitted and the rule still did not fire.
 
-    ``count`` sites had it in the last round that looked; ``node`` names one of them.
+    ``count`` sites have it in the graph as it is at the end; ``node`` names one of them.
     """
 
     kind: MismatchKind
@@ -28,8 +29,7 @@ class Refusal:
     node: str
 
     def __str__(self) -> str:
-        where = f" (at `{self.node}`)" if self.node else ""
-        return f"{self.count} × {self.kind}: {self.reason}{where}"
+        return f"{self.count} × {self.kind}: {self.reason} (at `{self.node}`)" if self.node else self.reason
 
 
 @frozen
@@ -153,23 +153,29 @@ class Report:
 
 @define
 class Tally:
-    """Counts for one rule while a run is going on."""
+    """Counts for one rule while a run is going on.
+
+    ``refusals`` has, for each root node where the pattern fitted and the rule did not
+    fire when it was last tried, the reasons.
+    """
 
     name: str
     numerics: Numerics
     fired: int = 0
     tried: int = 0
+    forbidden: Mismatch | None = None
     notes: Counter[str] = field(factory=Counter)
-    refusals: dict[tuple[MismatchKind, str], set[str]] = field(factory=dict)
-
-    def refuse(self, mismatch: Mismatch, site: str) -> None:
-        """Note one refusal, with the root node it happened at."""
-        self.refusals.setdefault((mismatch.kind, mismatch.reason), set()).add(site)
+    refusals: dict[Node, list[Mismatch]] = field(factory=dict)
 
     def close(self) -> RuleReport:
         """The counts as they are now."""
-        refused = tuple(
-            Refusal(kind, reason, len(sites), min(sites)) for (kind, reason), sites in self.refusals.items()
-        )
+        sites: dict[tuple[MismatchKind, str], list[str]] = {}
+        for node, mismatches in self.refusals.items():
+            if not node._erased:
+                for kind, reason in dict.fromkeys((one.kind, one.reason) for one in mismatches):
+                    sites.setdefault((kind, reason), []).append(node.name)
+        refused = [Refusal(kind, reason, len(names), names[0]) for (kind, reason), names in sites.items()]
+        if self.forbidden is not None:
+            refused.append(Refusal(self.forbidden.kind, self.forbidden.reason, 1, ""))
         notes = tuple(f"{count} × {text}" for text, count in self.notes.items())
-        return RuleReport(self.name, self.fired, self.tried, refused, self.numerics, notes)
+        return RuleReport(self.name, self.fired, self.tried, tuple(refused), self.numerics, notes)

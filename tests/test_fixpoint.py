@@ -137,3 +137,41 @@ def test_in_place_changes_the_callers_module() -> None:
     assert result.model is model and "sin" in model.code
     with pytest.raises(fxrules.FxrulesError, match="in place"):
         result.compare(X)
+
+
+class Reader(nn.Module):
+    """``tanh(exp(x))`` can be rewritten only once the other reader of ``exp`` is gone."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = torch.exp(x)
+        z = y * 0.0 + torch.sin(x)
+        return z, torch.tanh(y)
+
+
+def test_a_site_is_tried_again_when_another_reader_goes_away() -> None:
+    text = """
+rule inner(x: float[...]) { match tanh(exp(x)) rewrite sigmoid(x) numerics differs "t" }
+rule drop(v: float[...], w: float[...]) { match v * 0.0 + w rewrite cos(w) numerics differs "t" }
+"""
+    result = _rewrite(text, Reader())
+    assert dict(result.report.fired) == {"text.inner": 1, "text.drop": 1} and result.report.rounds == 3
+    assert result.report["inner"].tried == 2 and result.report["inner"].refused == ()
+
+
+def test_rounds_look_only_near_changes_and_miss_nothing() -> None:
+    class Deep(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            for _ in range(30):
+                x = torch.relu(torch.exp(torch.neg(torch.neg(x)))) + 1.0
+            return x
+
+    text = """
+rule a(x: float[...]) { match relu(exp(x)) rewrite exp(x) numerics differs "t" }
+rule b(x: float[...]) { match neg(neg(x)) rewrite abs(x) numerics differs "t" }
+rule c(x: float[...]) { match exp(abs(x)) + 1.0 rewrite cosh(x) numerics differs "t" }
+rule d(x: float[...]) { match cosh(cosh(x)) rewrite sinh(x) numerics differs "t" }
+"""
+    result = _rewrite(text, Deep())
+    assert dict(result.report.fired) == {"text.a": 30, "text.b": 30, "text.c": 30, "text.d": 15}
+    assert _rewrite(text, result.model).report.fired == {}
+    assert result.report["a"].tried == 30, "round 2 must not try again where nothing near changed"
