@@ -63,9 +63,8 @@ def equals(literal: object, value: Value, views: Views, slot: Slot | None) -> bo
         param = slot.view.family.params[slot.index]
         if slot.whole:
             normal = views.normalise_literal(slot.view, slot.index, plain)
-            plain = plain if isinstance(normal, bool) else normal  # 1 is not True, even for a flag
-            if "[]" in param.type and isinstance(value, tuple) and isinstance(plain, int | float):
-                plain = (plain,)  # torch takes `dim=-1` for `dim=[-1]`
+            becomes_bool = isinstance(normal, bool) and isinstance(plain, int | float)
+            plain = plain if becomes_bool else normal  # 1 is not True, even for a flag
         elif param.is_dim and slot.view.rank is not None:
             plain = normalise_dim(plain, slot.view.rank + param.extra_dims)
     if isinstance(plain, bool) or not isinstance(plain, int | float):

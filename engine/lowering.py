@@ -299,10 +299,15 @@ def _argument(value: ast.Expr, family: Family, position: int, frame: _Frame) -> 
         inner = _lower(value.value, frame)
         return Maybe(_leaf_names(inner), inner)
     term = _lower(value, frame)
-    if isinstance(term, Literal) and term.number is not None:
-        read = read_param(family.params[position], term.value)
-        if isinstance(read, tuple):  # torch takes `dim=-1` for `dim=[-1]`, `stride=2` for `stride=[2, 2]`
-            return Sequence((term,) * len(read))
+    if not isinstance(term, Literal):
+        return term
+    read = read_param(family.params[position], term.value)
+    if term.number is None:
+        return Literal(read)
+    if isinstance(read, tuple):  # torch takes `dim=-1` for `dim=[-1]`, `stride=2` for `stride=[2, 2]`
+        several = Sequence((term,) * len(read))
+        # a stride that equals the kernel is kept as None: `steps.literal` knows
+        return Alternatives((several, term)) if position in dict(family.same_as) else several
     return term
 
 

@@ -87,6 +87,8 @@ def literal(term: Literal, after: Continuation, at: Place | None) -> Matcher:
             normal = env[VIEWS].normalise_literal(view, position, expected)
             normal = normal[0] if isinstance(normal, tuple) and normal else normal  # `value` is one item of a list
             written = ast.Number(normal) if isinstance(normal, int) else number
+        if value is None and position is not None:
+            return env[VIEWS].normalise_literal(view, position, expected) is None and after(env)
         rounds = isinstance(value, float) or isinstance(written.value, float)
         dtype = compute_dtype(view.node, view.args, env[VIEWS]) if rounds else None
         return same_number(written, value, dtype) and after(env)

@@ -113,6 +113,16 @@ def _approximation(random: Random, values: list[Node]) -> Arguments:
     return (random.choice(values),), random.choice(({}, {"approximate": "tanh"}, {"approximate": "none"}))
 
 
+def _pool(random: Random, values: list[Node]) -> Arguments:
+    strides = random.choice(((), (2,), ([2, 2],), (1,), ([2, 1],)))
+    return (random.choice(values), random.choice((2, [2, 2])), *strides), {}
+
+
+def _aten_pool(random: Random, values: list[Node]) -> Arguments:
+    (value, kernel, *strides), keywords = _pool(random, values)
+    return tuple([value, *([size, size] if isinstance(size, int) else size for size in (kernel, *strides))]), keywords
+
+
 def _dtype(random: Random, values: list[Node]) -> Arguments:
     return (random.choice(values), random.choice((torch.float32, torch.float16))), {}
 
@@ -159,6 +169,8 @@ OPS: Mapping[str, Spelled] = {
     "aten_layer_norm": Spelled((), (aten.layer_norm.default,), _aten_norm),
     "sum": Spelled((torch.sum, "sum"), (), _sum),
     "aten_sum": Spelled((), (aten.sum.dim_IntList,), _aten_sum),
+    "max_pool2d": Spelled((F.max_pool2d,), (), _pool),
+    "aten_max_pool2d": Spelled((), (aten.max_pool2d.default,), _aten_pool),
     "to": Spelled(("to",), (), _dtype),
     "index": Spelled((operator.getitem,), (), _index),
     "slice": Spelled((), (aten.slice.Tensor,), _slice),
