@@ -92,7 +92,7 @@ class _Run:
     fired: int = 0
     history: list[tuple[str, str]] = field(factory=list)
     depths: dict[Node, int] = field(factory=dict)
-    changed: set[Node] = field(factory=set)
+    changed: dict[Node, bool] = field(factory=dict)
     again: set[tuple[CompiledRule, Node]] = field(factory=set)
     lint_seconds: float = 0.0
 
@@ -233,25 +233,54 @@ def _rounds(state: _Run, classes: list[list[CompiledRule]], before: int) -> int:
     return _endless(state, done, f"there were still firings in round {state.limits.rounds}")
 
 
-def _near(state: _Run, dispatches: list[_Dispatch]) -> dict[Node, int]:
-    """How far each node is above the changes of the last round, as far as any pattern can look.
+@frozen(eq=False)
+class _Near:
+    """How far nodes are above the changes of the last round, in edges.
 
-    A rule that found nothing at a node can find something now only if a node that its
-    pattern can reach changed: its arguments, meta or users, or those of an item beside it.
+    ``content`` counts from nodes with other arguments or metadata, ``users`` from nodes
+    with other users, ``beside`` from either and from their inputs.
     """
-    sources = [node for node in state.changed if not node._erased]
-    layer = dict.fromkeys([*sources, *(one for node in sources for one in node.all_input_nodes)])
+
+    content: dict[Node, int]
+    users: dict[Node, int]
+    beside: dict[Node, int]
+
+    def reaches(self, compiled: CompiledRule, node: Node) -> bool:
+        """Whether a rule that found nothing at ``node`` could find something now.
+
+        A pattern reads arguments and metadata down to its leaves, and users of the nodes
+        between root and leaves; `CompiledRule.wide` rules also those of leaves and of
+        items beside the ones they match.
+        """
+        height = compiled.height
+        if self.content.get(node, inf) <= height or self.users.get(node, inf) < height:
+            return True
+        return height == inf or (compiled.wide and self.beside.get(node, inf) <= height)
+
+
+def _near(state: _Run, dispatches: list[_Dispatch]) -> _Near:
     reach = max((rule.height for one in dispatches for rule in one.rules if rule.height != inf), default=0)
-    near: dict[Node, int] = {}
-    distance = 0
+    changed = [(node, other) for node, other in state.changed.items() if not node._erased]
+    inputs = [one for node, _ in changed for one in node.all_input_nodes]
+    return _Near(
+        _distances([node for node, other in changed if other], reach),
+        _distances([node for node, _ in changed], reach),
+        _distances([*(node for node, _ in changed), *inputs], reach),
+    )
+
+
+def _distances(sources: Iterable[Node], reach: float) -> dict[Node, int]:
+    """The distance of nodes above ``sources``, following users, up to ``reach``."""
+    found: dict[Node, int] = {}
+    layer, distance = dict.fromkeys(sources), 0
     while layer and distance <= reach:
-        near.update(dict.fromkeys(layer, distance))
-        layer = dict.fromkeys(user for node in layer for user in node.users if user not in near)
+        found.update(dict.fromkeys(layer, distance))
+        layer = dict.fromkeys(user for node in layer for user in node.users if user not in found)
         distance += 1
-    return near
+    return found
 
 
-def _sweep(state: _Run, dispatch: _Dispatch, near: dict[Node, int] | None = None) -> None:
+def _sweep(state: _Run, dispatch: _Dispatch, near: _Near | None = None) -> None:
     """One priority class of one round: users before producers; ``near`` leaves out what cannot have changed."""
     for node in reversed(list(state.work.graph.nodes)):
         if node._erased:
@@ -259,7 +288,7 @@ def _sweep(state: _Run, dispatch: _Dispatch, near: dict[Node, int] | None = None
         for compiled in dispatch.at(node, state.work.views):
             if state.exhausted:
                 return
-            if near is not None and near.get(node, inf) > compiled.height and (compiled, node) not in state.again:
+            if near is not None and not near.reaches(compiled, node) and (compiled, node) not in state.again:
                 continue
             if _fire(state, compiled, node):
                 break
@@ -286,6 +315,7 @@ def _fire(state: _Run, compiled: CompiledRule, node: Node) -> bool:
         tally.notes.update(applied.notes)
         depth = 1 + max(state.depths.get(one, 0) for one in candidate.nodes)
         state.depths.update(dict.fromkeys(applied.new_nodes, depth))
+        state.changed.update(dict.fromkeys(applied.new_nodes, True))
         return True
 
     fired = compiled.run(node, work.views, take)
@@ -294,7 +324,8 @@ def _fire(state: _Run, compiled: CompiledRule, node: Node) -> bool:
         tally.fired += 1
         state.fired += 1
         state.history.append((rule.name, site))
-        state.changed |= work.journal.touched_since(before)
+        for touched, other in work.journal.touched_since(before).items():
+            state.changed[touched] = other or state.changed.get(touched, False)
     elif refused:
         tally.refusals[node] = refused
         if any(one.kind in _FAR_SIGHTED for one in refused):

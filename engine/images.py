@@ -87,6 +87,14 @@ class Shared:
 Entry: TypeAlias = Touched | Named | Inserted | Erased | Renamed | Module | Listed | Shared
 
 
+def is_other(entry: Touched) -> bool:
+    """Whether a node has other arguments or other metadata now."""
+    node, meta = entry.node, entry.node.meta
+    if node._args is not entry.cells[0] or node._kwargs is not entry.cells[1] or len(meta) != len(entry.meta):
+        return True
+    return any(meta.get(key) is not value for key, value in entry.meta)
+
+
 def restore(graph: Graph, entry: Entry) -> None:
     """Assign the earlier state back; whether the change was made, half made or not made does not matter."""
     names = graph._graph_namespace

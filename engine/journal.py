@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 from torch.fx.graph import _Namespace
 
-from .images import Entry, Erased, Inserted, Listed, Module, Named, Renamed, Shared, Touched, restore
+from .images import Entry, Erased, Inserted, Listed, Module, Named, Renamed, Shared, Touched, is_other, restore
 
 _NUMBERED = re.compile(r"^([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?$")
 
@@ -127,9 +127,14 @@ class Journal:
         """The number of changes written down; it only grows while nothing is undone."""
         return len(self._log)
 
-    def touched_since(self, size: int) -> set[Node]:
-        """The nodes whose arguments, users, meta or name changed since the journal had this size."""
-        return {entry.node for entry in self._log[size:] if isinstance(entry, Touched)}
+    def touched_since(self, size: int) -> dict[Node, bool]:
+        """The nodes touched since the journal had this size: True if their arguments or meta
+        are others now, False if only their users or name are."""
+        found: dict[Node, bool] = {}
+        for entry in self._log[size:]:
+            if isinstance(entry, Touched):
+                found[entry.node] = found.get(entry.node, False) or is_other(entry)
+        return found
 
     # --------------------------------------------------------------- changes
     def create(

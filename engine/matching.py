@@ -45,18 +45,23 @@ from .patterns import (
     is_local,
     roots,
 )
-from .ruleset import Rule
+from .ruleset import Rule, looks_beside
 from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Continuation, Env, Matcher, Place, come_back
 
 
 @frozen(eq=False)
 class CompiledRule:
-    """A rule ready to run: the families its root can have, how far down it looks, and its matcher."""
+    """A rule ready to run: the families its root can have, its matcher, and what it looks at.
+
+    ``height`` is how far below the root it looks, in edges; a ``wide`` rule also looks at
+    the users of leaves, or at items beside those it matches.
+    """
 
     rule: Rule
     families: frozenset[str]
     any_root: bool
     height: float
+    wide: bool
     _match: Matcher
     _blank: tuple[Any, ...]
 
@@ -73,9 +78,9 @@ def compile_rule(rule: Rule) -> CompiledRule:
     term = lower(rule)
     compiler = _Compiler()
     matcher = compiler.compile(term, compiler.finish())
-    names, wide = roots(term)
+    names, anywhere = roots(term)
     blank = (None, None, None, None, *[UNBOUND] * (compiler.size - steps.FIRST_FREE))
-    return CompiledRule(rule, names, wide, height(term), matcher, blank)
+    return CompiledRule(rule, names, anywhere, height(term), looks_beside(rule), matcher, blank)
 
 
 def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:
@@ -252,7 +257,7 @@ class _Compiler:
 
     def _through(self, term: Through, after: Continuation) -> Matcher:
         """``term`` here, or one step down and again; each level has names of its own."""
-        back = self.slot()
+        back, level = self.slot(), self.slot()
         inner = self.compile(term.term, lambda env: come_back(back, env))
         first_local = self.size
         known = set(self.names)
@@ -265,9 +270,16 @@ class _Compiler:
         assert all(is_local(name) for name in self.names.keys() - known), "a step binds only names of its own"
 
         def again(value: Any, env: Env) -> bool:
-            return inner(value, env) or step(value, env)
+            if inner(value, env):
+                return True
+            outer, env[level] = env[level], value
+            taken = step(value, env)
+            env[level] = outer
+            return taken
 
         def self_again(value: Any, env: Env, rest: Continuation) -> bool:
+            if same_value(value, env[level]):
+                return False  # a step that stays where it is would go on for ever
             mine = env[local]
             env[local] = blank
 

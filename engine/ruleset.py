@@ -16,6 +16,7 @@ from attrs import field, frozen
 from ..dsl import ast as tree
 from ..dsl.nearest import did_you_mean
 from ..dsl.source import FxrulesError, Problem
+from ..dsl.walking import names_in
 from .families import FamilyTable
 
 _Clause = TypeVar("_Clause")
@@ -147,6 +148,14 @@ class Rule:
     def examples(self) -> tuple[tree.Example, ...]:
         """The rule's own examples, positive and negative."""
         return self._all(tree.Example)
+
+
+def looks_beside(rule: Rule) -> bool:
+    """Whether a rule sees more than its pattern: users of leaves, items of a tuple it takes apart, a helper's view."""
+    words = {"users", *rule.scope.helpers}
+    conditions = (one.assign.value if isinstance(one, tree.Let) else one.condition for one in rule.conditions)
+    asks = any(name.id in words for condition in conditions for name in names_in(condition))
+    return asks or any(len(assign.targets) > 1 for assign in rule.match.assigns)
 
 
 @frozen(eq=False, repr=False)
