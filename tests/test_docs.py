@@ -1,10 +1,9 @@
-"""What the documentation shows is true: doctests, programs in Markdown with their output, examples."""
+"""What the documentation shows is true: doctests, programs in Markdown with their output."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
-import runpy
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ MODULES = sorted(
     for path in (ROOT / package).rglob("*.py")
 )
 DOCUMENTS = sorted(path for folder in ("", *PACKAGES, "examples") for path in (ROOT / folder).glob("*.md"))
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -38,15 +36,6 @@ def test_there_are_doctests() -> None:
 def test_programs_in_documents_print_what_is_shown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     assert run_programs(read_programs(path)) == []
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_examples_succeed(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    try:
-        runpy.run_path(str(path), run_name="__main__")
-    except SystemExit as end:
-        assert not end.code, capsys.readouterr().out
-    assert capsys.readouterr().out
 
 
 def test_a_wrong_output_is_found(tmp_path: Path) -> None:
