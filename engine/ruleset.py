@@ -219,9 +219,10 @@ class RuleSet:
             raise FxrulesError(Problem(None, "ambiguous-rule", what, "use the whole name"))
         raise FxrulesError(Problem(None, "unknown-rule", f"`{key}`: no such rule", did_you_mean(key, names)))
 
-    def __add__(self, other: RuleSet) -> RuleSet:
+    def __add__(self, other: RuleSet | Rule) -> RuleSet:
         mine = set(self.rules)
-        return RuleSet(self.rules + tuple(rule for rule in other.rules if rule not in mine))
+        added = (other,) if isinstance(other, Rule) else other.rules
+        return RuleSet(self.rules + tuple(rule for rule in added if rule not in mine))
 
     def __sub__(self, other: RuleSet | Rule) -> RuleSet:
         gone = {other} if isinstance(other, Rule) else set(other.rules)

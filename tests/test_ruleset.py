@@ -40,6 +40,7 @@ def test_an_unknown_rule_is_named_with_the_nearest(rules: fxrules.RuleSet) -> No
 
 def test_sets_add_without_repeats_and_subtract(rules: fxrules.RuleSet) -> None:
     assert [rule.name for rule in rules[:1] + rules] == ["text.first", "text.second", "text.third"]
+    assert [rule.name for rule in rules[:1] + rules[2]] == ["text.first", "text.third"]
     assert [rule.name for rule in rules - rules[1]] == ["text.first", "text.third"]
     assert [rule.name for rule in rules - rules[1:]] == ["text.first"]
 
