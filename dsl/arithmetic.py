@@ -13,7 +13,7 @@ NAMED: Mapping[str, float] = MappingProxyType({"pi": math.pi, "inf": math.inf, "
 FUNCTIONS: Mapping[str, Callable[[float], float]] = MappingProxyType(
     {"sqrt": math.sqrt, "log": math.log, "log2": math.log2, "exp": math.exp, "abs": abs}
 )
-_OPERATORS: Mapping[str, Callable[[float, float], float]] = MappingProxyType(
+_OPERATORS: Mapping[str, Callable[..., float]] = MappingProxyType(
     {
         "+": operator.add,
         "-": operator.sub,
@@ -22,6 +22,8 @@ _OPERATORS: Mapping[str, Callable[[float, float], float]] = MappingProxyType(
         "//": operator.floordiv,
         "%": operator.mod,
         "**": operator.pow,
+        "<<": operator.lshift,
+        ">>": operator.rshift,
     }
 )
 _LARGEST_POWER = 1024
@@ -52,11 +54,11 @@ def fold(expr: ast.Expr, known: Mapping[str, int | float]) -> int | float | None
 
 
 def _apply(op: str, first: float, second: float) -> int | float | None:
-    if op == "**" and (abs(second) > _LARGEST_POWER or abs(first) > 1e300):
+    if op in ("**", "<<") and (abs(second) > _LARGEST_POWER or abs(first) > 1e300):
         return None
     try:
         result = _OPERATORS[op](first, second)
-    except (ArithmeticError, ValueError):
+    except (ArithmeticError, TypeError, ValueError):
         return None
     return result if isinstance(result, int | float) else None
 

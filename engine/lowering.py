@@ -162,17 +162,21 @@ def _lower(expr: ast.Expr, frame: _Frame) -> Term:
 
 def _static(expr: ast.Expr, frame: _Frame) -> Term | None:
     """The term of a rewrite-time expression: a literal, or deferred where it needs dims."""
-    if isinstance(expr, ast.Name) and expr.id not in frame.dims:
-        return None  # a lone name is resolved by `_name`, which knows what shadows what
+    match expr:
+        case ast.Number(value):
+            return Literal(value, expr)
+        case ast.Unary("-", ast.Number(value, tolerance)):
+            return Literal(-value, ast.Number(-value, tolerance))
+        case ast.Name(id) if id not in frame.dims:
+            return None  # a lone name is resolved by `_name`, which knows what shadows what
     known = {
         name: value
         for name, value in frame.scope.constants.items()
         if name not in frame.leaves and name not in frame.names
     }
-    value = fold(expr, known)
-    if value is not None:
-        tolerance = expr.tolerance if isinstance(expr, ast.Number) else None
-        return Literal(value, ast.Number(value, tolerance))
+    folded = fold(expr, known)
+    if folded is not None:
+        return Literal(folded, ast.Number(folded))
     hidden = frame.leaves.keys() | frame.names.keys()
     stand_ins = dict.fromkeys(frame.dims - hidden, 1) if not frame.prefix else {}
     return Deferred(expr) if stand_ins and fold(expr, {**known, **stand_ins}) is not None else None
@@ -364,7 +368,7 @@ def _body(pattern: ast.Pattern, scope: Scope, terms: Mapping[str, Term], frame: 
 def _once(name: str, term: Term) -> Term:
     """A term that stands for a pattern's parameter: wherever the parameter stands, the value is the same."""
     match term:
-        case Bind() | Hole() | Shared():
+        case Bind() | Shared():
             return term
         case Literal() | Anything():
             return As(term, name)
