@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 from math import inf
 from time import perf_counter
 
 from attrs import define, field, frozen
 from torch.fx import Graph, Node
-from torch.utils._pytree import tree_map_only
 
 from ..dsl.source import FxrulesError, Problem
 from .candidates import Candidate, Match, Mismatch
+from .dispatch import Dispatch, priority_classes
 from .effects import EffectIndex, legal
+from .fingerprints import fingerprint
 from .guards import accept
 from .invariants import violations
 from .journal import Journal
 from .matching import CompiledRule, compile_rule
 from .metadata import Propagation
+from .nearness import Nearness, nearness_of
 from .nodeview import Views
 from .report import Report, Tally
 from .ruleset import Rule
@@ -106,8 +107,8 @@ class _Run:
 def matches(work: Workspace, rules: Iterable[Rule], policy: Policy) -> Iterable[Match]:
     """All matches in the graph as it is, in the order in which they would be tried."""
     compiled = [compile_rule(rule) for rule in rules]
-    for group in _classes(compiled):
-        dispatch = _Dispatch.of(group)
+    for group in priority_classes(compiled):
+        dispatch = Dispatch.of(group)
         for node in reversed(work.graph.nodes):
             for rule in dispatch.at(node, work.views):
                 found = _accepted(rule, node, work, policy)
@@ -146,7 +147,7 @@ def search(work: Workspace, rules: Iterable[Rule], policy: Policy, limits: Limit
     start = perf_counter()
     state, classes = _prepared(work, rules, policy, limits, dry=True)
     for group in classes:
-        _sweep(state, _Dispatch.of(group))
+        _sweep(state, Dispatch.of(group))
         if state.fired:
             return None
     return _report(state, len(work.graph.nodes), 1, {"match": perf_counter() - start})
@@ -165,7 +166,7 @@ def _prepared(
             allowed.append(compile_rule(rule))
         else:
             tallies[rule.name].forbidden = refusal
-    return _Run(work, policy, limits, tallies, dry), _classes(allowed)
+    return _Run(work, policy, limits, tallies, dry), priority_classes(allowed)
 
 
 def _report(state: _Run, before: int, rounds: int, seconds: dict[str, float]) -> Report:
@@ -173,45 +174,13 @@ def _report(state: _Run, before: int, rounds: int, seconds: dict[str, float]) ->
     return Report(reports, before, len(state.work.graph.nodes), rounds, seconds)
 
 
-def _classes(rules: list[CompiledRule]) -> list[list[CompiledRule]]:
-    """Rules by descending priority; load order within a class."""
-    ordered = sorted(rules, key=lambda compiled: -compiled.rule.priority)
-    return [list(group) for _, group in groupby(ordered, key=lambda compiled: compiled.rule.priority)]
-
-
-@frozen(eq=False)
-class _Dispatch:
-    """Which rules can match at a node: by family of its views, plus those that may match anywhere."""
-
-    by_family: dict[str, tuple[int, ...]]
-    anywhere: tuple[int, ...]
-    rules: tuple[CompiledRule, ...]
-    _known: dict[tuple[str, ...], tuple[CompiledRule, ...]] = field(factory=dict)
-
-    @classmethod
-    def of(cls, rules: list[CompiledRule]) -> _Dispatch:
-        by_family: dict[str, list[int]] = {}
-        for index, compiled in enumerate(rules):
-            for family in compiled.families:
-                by_family.setdefault(family, []).append(index)
-        anywhere = tuple(index for index, compiled in enumerate(rules) if compiled.any_root)
-        return cls({name: tuple(found) for name, found in by_family.items()}, anywhere, tuple(rules))
-
-    def at(self, node: Node, views: Views) -> tuple[CompiledRule, ...]:
-        """The rules to try at a node, in load order."""
-        families = tuple([view.family.name for view in views.views(node)])
-        if families not in self._known:
-            found = set(self.anywhere).union(*(self.by_family.get(name, ()) for name in families))
-            self._known[families] = tuple(self.rules[index] for index in sorted(found))
-        return self._known[families]
-
-
 def _rounds(state: _Run, classes: list[list[CompiledRule]], before: int) -> int:
-    dispatches = [_Dispatch.of(group) for group in classes]
+    dispatches = [Dispatch.of(group) for group in classes]
+    reach = max((rule.height for one in dispatches for rule in one.rules if rule.height != inf), default=0)
     seen: dict[int, int] = {}
     for number in range(1, state.limits.rounds + 1):
         done = len(state.history)
-        near = None if number == 1 else _near(state, dispatches)
+        near = None if number == 1 else nearness_of(state.changed, reach)
         state.changed.clear()
         for dispatch in dispatches:
             _sweep(state, dispatch, near)
@@ -226,61 +195,14 @@ def _rounds(state: _Run, classes: list[list[CompiledRule]], before: int) -> int:
             why = f"{deepest} firings built on one another and the graph went from {before} to {after} nodes"
             _endless(state, done, why)
         if number >= _FIRST_FINGERPRINT:
-            shape = _fingerprint(state.work.graph)
+            shape = fingerprint(state.work.graph)
             if shape in seen:
                 _endless(state, seen[shape], "")
             seen[shape] = len(state.history)
     return _endless(state, done, f"there were still firings in round {state.limits.rounds}")
 
 
-@frozen(eq=False)
-class _Near:
-    """How far nodes are above the changes of the last round, in edges.
-
-    ``content`` counts from nodes with other arguments or metadata, ``users`` from nodes
-    with other users, ``beside`` from either and from their inputs.
-    """
-
-    content: dict[Node, int]
-    users: dict[Node, int]
-    beside: dict[Node, int]
-
-    def reaches(self, compiled: CompiledRule, node: Node) -> bool:
-        """Whether a rule that found nothing at ``node`` could find something now.
-
-        A pattern reads arguments and metadata down to its leaves, and users of the nodes
-        between root and leaves; `CompiledRule.wide` rules also those of leaves and of
-        items beside the ones they match.
-        """
-        height = compiled.height
-        if self.content.get(node, inf) <= height or self.users.get(node, inf) < height:
-            return True
-        return height == inf or (compiled.wide and self.beside.get(node, inf) <= height)
-
-
-def _near(state: _Run, dispatches: list[_Dispatch]) -> _Near:
-    reach = max((rule.height for one in dispatches for rule in one.rules if rule.height != inf), default=0)
-    changed = [(node, other) for node, other in state.changed.items() if not node._erased]
-    inputs = [one for node, _ in changed for one in node.all_input_nodes]
-    return _Near(
-        _distances([node for node, other in changed if other], reach),
-        _distances([node for node, _ in changed], reach),
-        _distances([*(node for node, _ in changed), *inputs], reach),
-    )
-
-
-def _distances(sources: Iterable[Node], reach: float) -> dict[Node, int]:
-    """The distance of nodes above ``sources``, following users, up to ``reach``."""
-    found: dict[Node, int] = {}
-    layer, distance = dict.fromkeys(sources), 0
-    while layer and distance <= reach:
-        found.update(dict.fromkeys(layer, distance))
-        layer = dict.fromkeys(user for node in layer for user in node.users if user not in found)
-        distance += 1
-    return found
-
-
-def _sweep(state: _Run, dispatch: _Dispatch, near: _Near | None = None) -> None:
+def _sweep(state: _Run, dispatch: Dispatch, near: Nearness | None = None) -> None:
     """One priority class of one round: users before producers; ``near`` leaves out what cannot have changed."""
     for node in reversed(list(state.work.graph.nodes)):
         if node._erased:
@@ -365,21 +287,3 @@ def _endless(state: _Run, since: int, why: str) -> int:
         message = f"these rules undo each other at node `{place}`: {quoted}"
     hint = "give one of them a `where`, a `shrinks` measure or leave it out: rules - rules[name]"
     raise FxrulesError(Problem(None, "no-fixpoint", message, hint))
-
-
-def _fingerprint(graph: Graph) -> int:
-    """A hash of the graph's structure, names left out: equal for equal programs."""
-    number: dict[Node, int] = {node: index for index, node in enumerate(graph.nodes)}
-    parts = []
-    for node in graph.nodes:
-        args = tree_map_only(Node, lambda one: _Ref(number[one]), (node.args, node.kwargs))
-        target = node.target if node.op != "placeholder" else ""
-        parts.append(f"{node.op} {target} {args!r}")
-    return hash("\n".join(parts))
-
-
-@frozen
-class _Ref:
-    """Stands for the node at a position."""
-
-    index: int
