@@ -35,7 +35,8 @@ def test_there_are_doctests() -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_programs_in_documents_print_what_is_shown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert run_programs(read_programs(path)) == []
+    problems = run_programs(read_programs(path))
+    assert not problems, "\n".join(problems)
 
 
 def test_a_wrong_output_is_found(tmp_path: Path) -> None:
@@ -60,6 +61,10 @@ def test_a_wrong_output_is_found(tmp_path: Path) -> None:
         ("error 1.2e-07", "error 3.4e-08", True),
         ("error 0.2", "error 0.3", False),
         ("a ... z", "a b c z", True),
+        ("a\n...\nz", "a\nz", True),
+        ("a\n...\nz", "a\nb\ny", False),
+        ("  ok   output  float32[4]  equal bits", "  ok   output  float32[4]  RMS error 1e-08 before", True),
+        ("  ok   output  float32[4]  equal bits", "  FAIL output  float32[4]  RMS error 1e-08 before", False),
     ],
 )
 def test_only_times_and_rounding_errors_may_change(shown: str, printed: str, same: bool) -> None:
