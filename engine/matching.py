@@ -260,14 +260,18 @@ class _Compiler:
         back, level = self.slot(), self.slot()
         inner = self.compile(term.term, lambda env: come_back(back, env))
         first_local = self.size
-        known = set(self.names)
-        outer_hole = self.hole
-        self.hole = lambda rest: lambda value, env: self_again(value, env, rest)
+
+        def again_below(rest: Continuation) -> Matcher:
+            return lambda value, env: self_again(value, env, rest)
+
+        # the same step may be compiled at another place: its names and bodies belong to this one
+        outer = self.hole, self.names, self.shared
+        self.hole, self.names, self.shared = again_below, dict(self.names), dict(self.shared)
         step = self.compile(term.step, lambda env: come_back(back, env))
-        self.hole = outer_hole
+        assert all(is_local(name) for name in self.names.keys() - outer[1]), "a step binds only names of its own"
+        self.hole, self.names, self.shared = outer
         local = slice(first_local, self.size)
         blank = [UNBOUND] * (self.size - first_local)
-        assert all(is_local(name) for name in self.names.keys() - known), "a step binds only names of its own"
 
         def again(value: Any, env: Env) -> bool:
             if inner(value, env):

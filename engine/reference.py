@@ -15,6 +15,7 @@ from attrs import evolve
 from torch.fx import Node
 
 from ..dsl import ast
+from .callees import find_family, resolve_call, take_operand
 from .candidates import Candidate, Config
 from .environment import Frame, Slot, State
 from .families import Family
@@ -24,11 +25,11 @@ from .nodeview import Value, View, Views, same_value
 from .ruleset import Rule, Scope, find_pattern
 from .surface import (
     Argument,
+    Below,
     Op,
     Pattern,
     by_place,
     declared_names,
-    dotted,
     header_dims,
     index_chain,
     index_value,
@@ -49,7 +50,8 @@ def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:
     # `a, b = f(x)` also assigns the tuple as a whole, under a name that nobody can write
     wholes = [ast.Assign((_joint(assign),), assign.value) for assign in rule.match.assigns]
     assigns |= {assign.targets[0]: (assign, 0) for assign in wholes if assign.targets[0] not in assigns}
-    frame = Frame(views, rule.scope, frozenset(names), header_dims(rule.ast.params) - rule.scope.constants.keys(), assigns)
+    dims = header_dims(rule.ast.params) - rule.scope.constants.keys()
+    frame = Frame(views, rule.scope, frozenset(names), dims, assigns)
     (result,) = rule.match.results
     for state in match(result, node, State(), frame, None):
         if state.nodes:
@@ -61,7 +63,7 @@ def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot
     """The states in which ``pattern`` fits ``value``; ``slot`` is the argument that the value stands at."""
     if is_constant(pattern, frame):
         literal = literal_of(pattern, frame)
-        if literal is DIMS and not isinstance(pattern, ast.Star | ast.Slice | Op):
+        if literal is DIMS and not isinstance(pattern, ast.Star | ast.Slice | Op | Below):
             yield evolve(state, deferred=(*state.deferred, (pattern, value)))
         elif equals(literal, value, frame.views, slot):
             yield state
@@ -75,7 +77,7 @@ def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot
             yield from _absent(leaf, state, frame) if value is None else match(leaf, value, state, frame, slot)
         case ast.Optional(wrapper):
             yield from match(wrapper, value, state, frame, slot)
-            yield from match(_first_operand(wrapper, frame), value, state, frame, slot)
+            yield from match(take_operand(wrapper, frame), value, state, frame, slot)
         case ast.Call():
             yield from _match_call(pattern, value, state, frame, slot)
         case Op(name, args, optional):
@@ -100,6 +102,9 @@ def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot
                 yield from after.bind(frame, name, value)
         case ast.Through(inner, name):
             yield from _match_through(inner, name, value, state, frame)
+        case Below(inner, name, above):
+            if not same_value(value, above):  # a step that stays where it is would go on for ever
+                yield from _match_through(inner, name, value, state, frame)
         case ast.Or(options):
             for option in options:
                 yield from match(option, value, state, frame, slot)
@@ -153,42 +158,8 @@ def _absent(leaf: Pattern, state: State, frame: Frame) -> States:
 
 
 # -------------------------------------------------------------------------- ops
-def _callee(
-    call: ast.Call, frame: Frame
-) -> tuple[tuple[ast.Pattern, Scope] | Family | str | None, tuple[Argument, ...]]:
-    """What a call names: a pattern, a family or an exact target; and its arguments, ``x`` in ``x.f()`` included."""
-    name, args = call.func, call.args
-    if isinstance(name, ast.Attribute):
-        target = dotted(name)
-        if find_pattern(name, frame.scope) is not None:
-            return find_pattern(name, frame.scope), args
-        if target is not None and target.partition(".")[0] not in frame.variables:
-            return target, args
-        return _family(name.name, frame.scope), (name.value, *args)
-    if isinstance(name, ast.Name):
-        pattern = None if name.id in frame.scope.ops else find_pattern(name, frame.scope)
-        return pattern or _family(name.id, frame.scope), args
-    return None, args
-
-
-def _family(name: str, scope: Scope) -> Family | None:
-    return scope.table.families.get(scope.ops.get(name, name))
-
-
-def _first_operand(pattern: ast.Expr, frame: Frame) -> Pattern:
-    """What is left of ``wrap(x)?`` without the wrapper."""
-    op = op_of(pattern)
-    args = _callee(pattern, frame)[1] if isinstance(pattern, ast.Call) else op.args if op else ()
-    match args:
-        case (ast.Keyword(_, value), *_):
-            return value
-        case (first, *_) if not isinstance(first, ast.Keyword | ast.StarStar):
-            return first
-    return ast.Dots()
-
-
 def _match_call(call: ast.Call, value: Value, state: State, frame: Frame, slot: Slot | None) -> States:
-    callee, args = _callee(call, frame)
+    callee, args = resolve_call(call, frame)
     match callee:
         case (ast.Pattern() as pattern, Scope() as home):
             yield from _match_pattern(pattern, home, args, value, state, frame, slot)
@@ -228,7 +199,7 @@ def _match_pattern(
 
 def _match_family(name: str, args: Sequence[Argument], value: Value, state: State, frame: Frame) -> States:
     """One pure op of a family, in every way in which the node can be seen as one."""
-    family, views = _family(name, frame.scope), frame.views
+    family, views = find_family(name, frame.scope), frame.views
     given = by_place([param.name for param in family.params], args) if family else None
     if family is None or given is None or not isinstance(value, Node) or views.effect(value) != "pure":
         return
@@ -288,27 +259,14 @@ def _match_getitem(whole: ast.Expr, index: Pattern | ast.Dots, value: Value, sta
 
 # ------------------------------------------------------------- through, lists
 def _match_through(inner: ast.Expr, name: str, value: Value, state: State, frame: Frame) -> States:
-    """``inner`` here; or one step ``name`` here and the rest below it, its names fresh each time."""
+    """``inner through P`` is ``inner or P(inner through P)``: an op of an opset, or a pattern with one parameter."""
     yield from match(inner, value, state, frame, None)
-    for after, below in _steps(name, value, state, frame):
-        yield from _match_through(inner, name, below, after, frame)
-
-
-def _steps(name: str, value: Value, state: State, frame: Frame) -> Iterator[tuple[State, Value]]:
-    """The ways in which one op of an opset, or a pattern with one parameter, stands at ``value``; and what is in it."""
+    below = Below(inner, name, value)
     found = find_pattern(name, frame.scope)
     if found is not None:
-        (pattern, home), hole = found, found[0].params[0].name
-        bodies: list[Pattern] = [pattern.body]
-    else:
-        home, hole = frame.scope, "x"
-        bodies = [Op(member, (ast.Name(hole),)) for member in home.opsets.get(name, ())]
-    for body in bodies:
-        inner = Frame(frame.views, home, frozenset({hole}))
-        for after in match(body, value, state, inner, None):
-            below = after.names.get((inner, hole), value)
-            if not isinstance(below, Config) and not same_value(below, value):
-                yield evolve(after, names=state.names), below
+        yield from _match_pattern(*found, (below,), value, state, frame, None)
+    for member in frame.scope.opsets.get(name, ()) if found is None else ():
+        yield from _match_family(member, (below,), value, state, frame)
 
 
 def _match_items(

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ..dsl import ast
 
-Pattern: TypeAlias = "ast.Expr | ast.Star | ast.Slice | Op"
+Pattern: TypeAlias = "ast.Expr | ast.Star | ast.Slice | Op | Below"
 Argument: TypeAlias = "Pattern | ast.Keyword | ast.StarStar"
 BINARY: Mapping[str, str] = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "%": "remainder", "@": "matmul", "**": "pow",
@@ -27,6 +27,15 @@ class Op:
     family: str
     args: tuple[Pattern, ...]
     optional: bool = False
+
+
+@frozen
+class Below:
+    """What stands in one step of ``value through name``: the same again, but not at the value ``above``."""
+
+    value: ast.Expr
+    name: str
+    above: object
 
 
 def op_of(pattern: Pattern) -> Op | None:

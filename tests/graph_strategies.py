@@ -120,7 +120,7 @@ def _pool(random: Random, values: list[Node]) -> Arguments:
 
 def _aten_pool(random: Random, values: list[Node]) -> Arguments:
     (value, kernel, *strides), keywords = _pool(random, values)
-    return tuple([value, *([size, size] if isinstance(size, int) else size for size in (kernel, *strides))]), keywords
+    return (value, *([size, size] if isinstance(size, int) else size for size in (kernel, *strides))), keywords
 
 
 def _dtype(random: Random, values: list[Node]) -> Arguments:

@@ -37,8 +37,10 @@ _GELU_LIKE = ast.Or(
         ast.Binary("+", _X, ast.Optional(ast.Name("shift"))),
     )
 )
+_GATE = ast.Or((_X, ast.Binary("*", _X, ast.Call(ast.Name("tanh"), (_X,))), ast.Binary("*", _X, _X)))
 PATTERNS: Mapping[str, ast.Pattern] = {
     "noop": ast.Pattern("noop", (ast.Param("x"),), _NOOP),
+    "gate": ast.Pattern("gate", (ast.Param("x"),), _GATE),
     "gelu_like": ast.Pattern("gelu_like", (ast.Param("x"), ast.Param("shift")), _GELU_LIKE),
 }
 OPSETS: Mapping[str, tuple[str, ...]] = {"pointwise": ("relu", "tanh", "neg"), "reshaping": ("permute", "clone")}
@@ -96,11 +98,11 @@ def _through(writer: Writer, node: Node, depth: int) -> Expr:
     below = node
     while writer.chance(0.7) and below.args and isinstance(below.args[0], Node) and writer.views.views(below.args[0]):
         below = below.args[0]
-    return ast.Through(writer.plainly(below, depth), writer.random.choice(("noop", "noop", *OPSETS)))
+    return ast.Through(writer.plainly(below, depth), writer.random.choice(("noop", "noop", "gate", *OPSETS)))
 
 
 def _through_leaf(writer: Writer, node: Node, depth: int) -> Expr:
-    return ast.Through(writer.leaf("t"), writer.random.choice(("noop", "pointwise")))
+    return ast.Through(writer.leaf("t"), writer.random.choice(("noop", "pointwise", "gate")))
 
 
 def _absent(writer: Writer, node: Node, depth: int) -> Expr:

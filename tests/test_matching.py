@@ -116,7 +116,7 @@ def test_most_random_rules_match_somewhere() -> None:
             text = repr(rule.match) if hits else ""
             constructs.update(word for word in CONSTRUCTS if word in text)
             constructs["deferred"] += any(one.deferred for one in hits)
-            constructs["named pattern"] += bool(hits) and len(rule.scope.patterns) > 2
+            constructs["named pattern"] += bool(hits) and len(rule.scope.patterns) > 3
             constructs["several candidates at one node"] += len({one.root for one in hits}) < len(hits)
     assert matched / rules > 0.6
     assert {word: constructs[word] for word in constructs if constructs[word] < 5} == {}
