@@ -11,6 +11,7 @@ from torch.fx import Graph, Node
 
 from ..dsl.source import FxrulesError, Problem
 from .candidates import Candidate, Match, Mismatch
+from .contracts import LEVELS
 from .dispatch import Dispatch, priority_classes
 from .effects import EffectIndex, legal
 from .fingerprints import fingerprint
@@ -25,7 +26,6 @@ from .report import Report, Tally
 from .ruleset import Rule
 from .surgery import apply
 
-_LEVELS = ("bitwise", "rounding", "approx", "differs")
 # Few sets need so many rounds; only then is the graph compared with its earlier forms.
 _FIRST_FINGERPRINT = 8
 # Refusals that may depend on nodes far away: such sites are tried again in every round.
@@ -57,7 +57,7 @@ class Policy:
     def refuses(self, rule: Rule) -> Mismatch | None:
         """Why ``rule`` may not run at all, or None."""
         level = rule.numerics.level
-        if _LEVELS.index(level) <= _LEVELS.index(self.numerics):
+        if LEVELS.index(level) <= LEVELS.index(self.numerics):
             return None
         return Mismatch("policy", f"its contract is `{level}`: allow it with numerics={level!r}")
 

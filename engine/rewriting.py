@@ -18,9 +18,11 @@ from torch.fx import GraphModule, Node
 
 from ..dsl.nearest import did_you_mean
 from ..dsl.source import FxrulesError, Problem
+from .candidates import Match
 from .capture import capture as capture_graph
 from .comparison import Comparison
 from .comparison import compare as compare_models
+from .contracts import LEVELS
 from .copying import copy_module
 from .effects import EffectIndex
 from .families import FamilyTable, load_table
@@ -33,7 +35,6 @@ from .report import Report
 from .ruleset import Rule, RuleSet
 
 Model: TypeAlias = nn.Module | ExportedProgram
-LEVELS = ("bitwise", "rounding", "approx", "differs")
 
 
 @frozen(eq=False)
@@ -43,6 +44,7 @@ class Result:
     model: Any
     report: Report
     _before: Model | None = field(repr=False)
+    _rules: RuleSet = field(factory=RuleSet, repr=False)
 
     def compare(self, inputs: Any) -> Comparison:
         """Run the original and the rewritten model on ``inputs`` and hold them to the contract of the rules that fired.
@@ -52,7 +54,10 @@ class Result:
         if self._before is None:
             message = "nothing to compare with: the model was rewritten in place"
             raise FxrulesError(Problem(None, "in-place", message, "rewrite without inplace=True, or copy it before"))
-        return compare_models(self._before, self.model, inputs, contract=self.report.contract)
+        fired = (rule for rule in self._rules if rule.name in self.report.fired)
+        # strides of outputs never change: surgery restores them
+        changes = {word for rule in fired for word in rule.changes} & {"dtype", "device", "shape"}
+        return compare_models(self._before, self.model, inputs, contract=self.report.contract, changes=changes)
 
 
 @frozen(eq=False)
@@ -124,7 +129,7 @@ def rewrite(
     policy, limits = Policy(numerics, freeze), Limits(firings=stop_after)
     if isinstance(captured, GraphModule) and (inplace or captured is not model):
         report = _rewrite_module(captured, ModuleOwner(captured), rules, policy, limits, example_inputs)
-        return Result(captured, report, None if inplace else model)
+        return Result(captured, report, None if inplace else model, rules)
     return _rewrite_copy(captured, rules, policy, limits, example_inputs)
 
 
@@ -147,14 +152,29 @@ def find(
     rules = RuleSet((rules,)) if isinstance(rules, Rule) else rules
     captured = capture_graph(model, example_inputs, how=capture)
     module = captured.graph_module if isinstance(captured, ExportedProgram) else captured
-    if example_inputs is not None and not _has_metadata(module):
-        module = copy_module(module)
-        annotate(module, example_inputs)
     owner: Owner = ProgramOwner(captured) if isinstance(captured, ExportedProgram) else ModuleOwner(module)
-    work = _workspace(module, owner, rules)
-    policy = Policy(LEVELS[-1], freeze)
-    return tuple(Found(match.rule, (match.root, *(n for n in match.nodes if n is not match.root)), match.bindings)
-                 for match in matches(work, rules, policy))  # fmt: skip
+    metas = _metas(module)
+    try:
+        if example_inputs is not None and not _has_metadata(module):
+            annotate(module, example_inputs)
+        return tuple(map(_found, matches(_workspace(module, owner, rules), rules, Policy(LEVELS[-1], freeze))))
+    finally:
+        _restore_metas(metas)  # the nodes found are the caller's own
+
+
+def _found(match: Match) -> Found:
+    inner = (node for node in match.nodes if node is not match.root)
+    return Found(match.rule, (match.root, *inner), match.bindings)
+
+
+def _metas(module: GraphModule) -> dict[Node, dict[str, Any]]:
+    return {node: dict(node.meta) for node in module.graph.nodes}
+
+
+def _restore_metas(metas: Mapping[Node, Mapping[str, Any]]) -> None:
+    for node, meta in metas.items():
+        node.meta.clear()
+        node.meta.update(meta)
 
 
 def _check_options(numerics: str, pipeline: str | None) -> None:
@@ -177,21 +197,21 @@ def _rewrite_copy(
     blind = example_inputs is not None and not _has_metadata(module)
     nothing = None if blind else search(_workspace(module, owner, rules), rules, policy, limits)
     if nothing is not None:
-        return Result(model, nothing, model)
+        return Result(model, nothing, model, rules)
     searched = perf_counter()
     copied = copy_module(module)
     seconds = {"match": searched - start, "copy": perf_counter() - searched}
     if program is None:
         report = _rewrite_module(copied, ModuleOwner(copied), rules, policy, limits, example_inputs, seconds)
-        return Result(copied if report.fired else model, report, model)
+        return Result(copied if report.fired else model, report, model, rules)
     journal, report = _run(copied, owner, rules, policy, limits)
     journal.commit()
     if not report.fired:
-        return Result(model, report, model)
+        return Result(model, report, model, rules)
     start = perf_counter()
     updated = updated_program(program, copied, journal.constants)
     seconds = _added(_added(seconds, report.seconds), {"recompile": perf_counter() - start})
-    return Result(updated, evolve(report, seconds=seconds), model)
+    return Result(updated, evolve(report, seconds=seconds), model, rules)
 
 
 def _rewrite_module(
@@ -204,15 +224,13 @@ def _rewrite_module(
     seconds: Mapping[str, float] | None = None,
 ) -> Report:
     """Rewrite a module that is ours to change."""
-    metas = {node: dict(node.meta) for node in module.graph.nodes}
+    metas = _metas(module)
     try:
         if example_inputs is not None and not _has_metadata(module):
             annotate(module, example_inputs)
         journal, report = _run(module, owner, rules, policy, limits)
     except BaseException:
-        for node, meta in metas.items():
-            node.meta.clear()
-            node.meta.update(meta)
+        _restore_metas(metas)
         raise
     start = perf_counter()
     try:
@@ -220,9 +238,12 @@ def _rewrite_module(
             module.recompile()
     except BaseException:
         journal.undo()
+        _restore_metas(metas)
         module.recompile()
         raise
     journal.commit()
+    if not report.fired:
+        _restore_metas(metas)
     spent = {"recompile": perf_counter() - start} if report.fired else {}
     return evolve(report, seconds=_added(_added(seconds or {}, report.seconds), spent))
 
