@@ -32,7 +32,6 @@ from .surface import (
     declared_names,
     header_dims,
     index_chain,
-    index_value,
     op_of,
 )
 
@@ -93,7 +92,7 @@ def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot
         case ast.Unary() | ast.Attribute():
             yield from _match_operator(pattern, value, state, frame)
         case ast.Index(base, items):
-            yield from _match_getitem(base, index_value(items), value, state, frame)
+            yield from _match_getitem(base, items, value, state, frame)
             chain = index_chain(base, items)
             if isinstance(chain, Op):
                 yield from match(chain, value, state, frame, slot)
@@ -136,7 +135,7 @@ def _match_assigned(assign: ast.Assign, at: int, value: Value, state: State, fra
     if len(assign.targets) == 1:
         yield from match(assign.value, value, state, frame, slot)
         return
-    yield from _match_getitem(ast.Name(_joint(assign)), ast.Number(at), value, state, frame)
+    yield from _match_getitem(ast.Name(_joint(assign)), (ast.Number(at),), value, state, frame)
 
 
 def _joint(assign: ast.Assign) -> str:
@@ -249,12 +248,16 @@ def _match_all(pairs: Sequence[tuple[Pattern, Value, Slot | None]], state: State
         yield from _match_all(rest, after, frame)
 
 
-def _match_getitem(whole: ast.Expr, index: Pattern | ast.Dots, value: Value, state: State, frame: Frame) -> States:
-    """``operator.getitem(whole, index)``: an item of a tuple result, or an indexed tensor at torch level."""
-    if isinstance(value, Node) and value.target is operator.getitem:
-        for after in match(whole, plain_value(value.args[0]), state.cover(value), frame, None):
-            position: Value = plain_value(value.args[1])
-            yield from match(index, position, after, frame, None)
+def _match_getitem(whole: ast.Expr, items: Sequence[Pattern], value: Value, state: State, frame: Frame) -> States:
+    """``operator.getitem(whole, items)``: an item of a tuple result, or an indexed tensor at torch level."""
+    if not (isinstance(value, Node) and value.target is operator.getitem):
+        return
+    index: Value = plain_value(value.args[1])
+    for after in match(whole, plain_value(value.args[0]), state.cover(value), frame, None):
+        if len(items) == 1:
+            yield from match(items[0], index, after, frame, None)
+        elif isinstance(index, tuple):
+            yield from _match_items(items, index, after, frame, None)
 
 
 # ------------------------------------------------------------- through, lists

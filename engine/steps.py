@@ -223,12 +223,17 @@ def rest(slot: int | None, items_slot: int, later: int, after: ListStep) -> List
             if slot is None:
                 taken = after(env, end)
             else:
-                taken = bind(slot, lambda env, end=end: after(env, end))(items[index:end], env)  # type: ignore[misc]
+                taken = bind(slot, go_on_at(end, after))(items[index:end], env)
             if taken:
                 return True
         return False
 
     return step
+
+
+def go_on_at(end: int, after: ListStep) -> Continuation:
+    """Go on with the element at ``end``."""
+    return lambda env: after(env, end)
 
 
 def one(match: Matcher, items_slot: int, position_slot: int) -> ListStep:

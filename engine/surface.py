@@ -101,11 +101,6 @@ def by_place(names: Sequence[str], args: Sequence[Argument]) -> Given | None:
 
 
 # -------------------------------------------------------------------- indices
-def index_value(items: Sequence[ast.Expr | ast.Slice | ast.Dots]) -> Pattern:
-    """The index as torch code passes it: one item alone, several as a tuple."""
-    return items[0] if len(items) == 1 else ast.Tuple(tuple(items))  # type: ignore[arg-type]
-
-
 def index_chain(base: ast.Expr, items: Sequence[ast.Expr | ast.Slice | ast.Dots]) -> ast.Expr | Op:
     """What the index is at aten level: ``slice``, ``select`` and ``unsqueeze``, the last item outermost.
 

@@ -88,7 +88,7 @@ def assert_agreement(examples: int, phases: tuple[Phase, ...] = tuple(Phase)) ->
     def run(random: Random) -> None:
         case = draw_case(random)
         expected, actual = found(case, reference.candidates), found(case, matching.candidates)
-        patterns = {rule.name: [format_expr(one) for one in rule.match.results] for rule in case.rules}  # type: ignore[arg-type]
+        patterns = {rule.name: (rule.match, rule.scope.patterns) for rule in case.rules}
         assert actual == expected, f"{patterns}\n{case.views.graph}"
 
     run()
