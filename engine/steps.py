@@ -220,11 +220,8 @@ def rest(slot: int | None, items_slot: int, later: int, after: ListStep) -> List
     def step(env: Env, index: int) -> bool:
         items = env[items_slot]
         for end in range(index, len(items) - later + 1):
-            if slot is None:
-                taken = after(env, end)
-            else:
-                taken = bind(slot, go_on_at(end, after))(items[index:end], env)
-            if taken:
+            then = go_on_at(end, after)
+            if then(env) if slot is None else bind(slot, then)(items[index:end], env):
                 return True
         return False
 
