@@ -13,7 +13,7 @@ from .signatures import REQUIRED, Bound, Default, Family, Fixed, Form, Ignored, 
 
 def parse_family(name: str, entry: Mapping[str, Any]) -> Family:
     """The family that an entry of the file describes."""
-    params = parse_params(entry["params"])
+    params = tuple(map(_with_constant, parse_params(entry["params"])))
     index = {param.name: i for i, param in enumerate(params)}
     return Family(
         name,
@@ -41,6 +41,15 @@ def parse_params(texts: list[str]) -> tuple[Param, ...]:
         else:
             found.append(_parse_param(text, keyword_only))
     return tuple(found)
+
+
+def _with_constant(param: Param) -> Param:
+    """The parameter with a torch constant for its default's name."""
+    if not isinstance(param.default, str) or not param.default.startswith("torch."):
+        return param
+    import torch  # only families need it; signatures, which rule files are checked against, do without
+
+    return evolve(param, default=getattr(torch, param.default.removeprefix("torch.")))
 
 
 def _parse_param(text: str, keyword_only: bool) -> Param:

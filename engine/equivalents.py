@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 Spelled = tuple[str, tuple[Any, ...]]
-_TRANSPOSING = frozenset({"transpose", "permute", "mT", "T", "t", "movedim"})
-FAMILIES = _TRANSPOSING | {"square", "pow"}
+TRANSPOSING = frozenset({"transpose", "permute", "mT", "T", "t", "movedim"})
 
 
 def equivalents_of(name: str, args: tuple[Any, ...], rank: int | None) -> Iterator[Spelled]:
@@ -22,7 +21,7 @@ def equivalents_of(name: str, args: tuple[Any, ...], rank: int | None) -> Iterat
         yield "pow", (args[0], 2)
     elif name == "pow" and type(args[1]) in (int, float) and args[1] == 2:
         yield "square", (args[0],)
-    elif name in _TRANSPOSING:
+    elif name in TRANSPOSING:
         own = (name, args)
         yield from (one for one in _transpositions(name, args, rank) if one != own)
 
@@ -44,11 +43,11 @@ def _transpositions(name: str, args: tuple[Any, ...], rank: int | None) -> Itera
     yield "permute", (tensor, order)
     if size == 2 and moved:
         yield "t", (tensor,)
-    if size <= 1 or order == tuple(reversed(range(size))):
         yield "T", (tensor,)
-    for source in range(size):
-        for destination in range(size):
-            if source != destination and _moved(size, (source,), (destination,)) == order:
+    if moved:
+        first, last = moved[0], moved[-1]
+        for source, destination in ((order[first], first), (order[last], last)):
+            if _moved(size, (source,), (destination,)) == order:
                 yield "movedim", (tensor, (source,), (destination,))
 
 

@@ -8,19 +8,21 @@ quickly; a family is built from its entry (see `entries`) when it is first asked
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
+from ..dsl import ast
+from .declared import declared_family
 from .entries import parse_family, parse_params
 from .signatures import REQUIRED, Bound, Family, Fixed, Form, Ignored, Param, Required
 
 __all__ = [
     "REQUIRED", "Bound", "Family", "FamilyTable", "Fixed", "Form", "Ignored", "Param", "Required", "Signature",
-    "load_table", "signature_table",
+    "extend", "load_table", "signature_table",
 ]  # fmt: skip
 
 
@@ -47,7 +49,7 @@ class _Families(Mapping[str, Family]):
         return sum(1 for _ in self)
 
 
-@frozen(slots=False)
+@frozen(slots=False, eq=False)
 class FamilyTable:
     """All families. ``own`` are those that a ``family`` statement made or changed."""
 
@@ -72,6 +74,14 @@ class FamilyTable:
                 found.setdefault(form[0], []).append(name)
         return {target: tuple(dict.fromkeys(names)) for target, names in found.items()}
 
+    def spelled(self, target: str) -> tuple[tuple[Family, Form], ...]:
+        """The forms of built-in families that a target spells; those of an op by its bare name."""
+        table = evolve(self, own={})
+        if target in table.families:
+            family = table.families[target]
+            return tuple((family, form) for form in family.forms[:1])
+        return table.spellings(target)
+
     def spellings(self, target: str) -> tuple[tuple[Family, Form], ...]:
         """Every family that the target may spell, each with its form, in the order they are tried."""
         families = (self.families[name] for name in self.names_by_target.get(target, ()))
@@ -88,6 +98,19 @@ def load_table() -> FamilyTable:
     text = files(__package__).joinpath("families.json").read_text(encoding="utf-8")
     data = json.loads(text)
     return FamilyTable(data["families"], data["aliases"])
+
+
+def extend(table: FamilyTable, statements: Iterable[ast.Family]) -> FamilyTable:
+    """A table with the families that ``family`` statements declare.
+
+    A family with the name of a built-in one takes its place, for the files that see it: a team decides what
+    ``rms_norm`` means and which arguments it has. Raises FxrulesError, with the place, for a spelling that
+    makes no sense.
+    """
+    own = dict(table.own)
+    for statement in statements:
+        own[statement.name] = declared_family(statement, table.spelled)
+    return evolve(table, own=own)
 
 
 @frozen

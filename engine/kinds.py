@@ -27,8 +27,8 @@ class ModuleAttr:
 
 
 Value: TypeAlias = (
-    "Node | int | float | bool | complex | str | None | torch.dtype | torch.device | torch.layout | torch.memory_format"
-    " | tuple[Any, ...] | slice | EllipsisType | ModuleAttr | torch.Tensor"
+    "Node | int | float | bool | complex | str | torch.dtype | torch.device | torch.layout | torch.memory_format"
+    " | tuple[Any, ...] | slice | EllipsisType | ModuleAttr | torch.Tensor | None"
 )
 Reader: TypeAlias = Callable[[Any], Any]
 
@@ -96,8 +96,8 @@ def _first_of(readers: list[Reader]) -> Reader:
 def _list_reader(item: Reader, size: int | None) -> Reader:
     def read(value: Any) -> Any:
         if isinstance(value, list | tuple):
-            found = tuple(item(one) for one in value)
-            if UNFIT in found:
+            found = tuple([item(one) for one in value])
+            if any(one is UNFIT for one in found):
                 return UNFIT
             return found * size if size and len(found) == 1 else found
         if isinstance(value, Node):
@@ -178,6 +178,12 @@ def _memory_format(value: Any) -> Any:
     return value if isinstance(value, torch.memory_format) else UNFIT
 
 
+def _index(value: Any) -> Any:
+    """What stands in ``x[...]``. A list there means something else than a tuple: such an index is no argument."""
+    items = value if isinstance(value, tuple) else (value,)
+    return UNFIT if any(isinstance(item, list | tuple) for item in items) else value
+
+
 def _constant(name: str, kind: type) -> Any:
     found = getattr(torch, name.removeprefix("torch."), None)
     return found if isinstance(found, kind) else UNFIT
@@ -198,7 +204,8 @@ _READERS: Mapping[str, Reader] = {
     "device": _device,
     "memory_format": _memory_format,
     "Generator": lambda value: value,
-    "any": lambda value: value,
+    "any": plain_value,
+    "index": _index,
 }
 
 
@@ -214,7 +221,7 @@ def admits(kind: str) -> frozenset[str]:
     found: set[str] = set()
     for one in kind.partition(" or ")[0].rstrip("?").split("|"):
         base, bracket, _ = one.rstrip("?").partition("[")
-        if base in ("any", "Generator"):
+        if base in ("any", "Generator", "index"):
             return frozenset()
         carried = "tensor" if base.rstrip("?") == "Tensor" else "number"
         found |= {"list", f"{carried}[]"} if bracket else {carried}

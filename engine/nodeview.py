@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import torch
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 from torch.fx import Graph, Node
 
-from .equivalents import equivalents_of
-from .families import Family, FamilyTable, Form, Param, load_table
+from .callables import own_parameters, resolve
+from .equivalents import TRANSPOSING, equivalents_of
+from .families import Family, FamilyTable, Form, load_table
 from .kinds import ModuleAttr, Value, plain_value
 from .observers import is_observer
-from .spellings import bind, default_of, plan_of, read_param, resolve, suits
-from .targets import Targets, own_parameters
+from .plans import Plan, bind, default_of, plan_of, read_param, suits
+from .targets import is_plain, name_of
+from .tensors import Tensors
 from .values import same_number, same_value
 
 __all__ = ["ModuleAttr", "Value", "View", "Views", "level_of", "normalise_dim", "same_number", "same_value"]
+
+
+_Spelling: TypeAlias = tuple[Family, Form, Plan]
 
 
 @frozen(eq=False)
@@ -34,6 +39,11 @@ class View:
     form: Form | None
     args: tuple[Value, ...]
     rank: int | None = None
+
+    @property
+    def has_others(self) -> bool:
+        """Whether this family may be seen in a node in more ways than one."""
+        return self.family.name in TRANSPOSING
 
     @property
     def effect(self) -> str:
@@ -60,10 +70,10 @@ def normalise_dim(value: Any, rank: int | None) -> Any:
     """
     if rank is None:
         return value
+    if type(value) is int:
+        return value + rank if -rank <= value < 0 else value
     if isinstance(value, tuple):
-        return tuple(normalise_dim(one, rank) for one in value)
-    if type(value) is int and -rank <= value < 0:
-        return value + rank
+        return tuple([normalise_dim(one, rank) for one in value])
     return value
 
 
@@ -79,15 +89,13 @@ class Views:
     owner: torch.nn.Module | None = None
     table: FamilyTable = field(factory=load_table)
     lifted: Mapping[str, torch.Tensor] = field(factory=dict)
-    _targets: Targets = field(init=False, repr=False)
-    _spellings: dict[Any, tuple[tuple[Family, Form], ...]] = field(factory=dict, init=False, repr=False)
+    _tensors: Tensors = field(init=False, repr=False)
+    _spellings: dict[Any, tuple[_Spelling, ...]] = field(factory=dict, init=False, repr=False)
     _own: dict[Node, View | None] = field(factory=dict, init=False, repr=False)
     _all: dict[Node, tuple[View, ...]] = field(factory=dict, init=False, repr=False)
-    _modules: dict[str, torch.nn.Module | None] = field(factory=dict, init=False, repr=False)
-    _written: frozenset[str] | None = field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._targets = Targets(self.table)
+        self._tensors = Tensors(self.graph, self.owner, self.lifted)
 
     # ------------------------------------------------------------ views
     def views(self, node: Node) -> tuple[View, ...]:
@@ -95,15 +103,16 @@ class Views:
         found = self._all.get(node)
         if found is None:
             own = self.own(node)
-            found = () if own is None else (own, *self._derived(own))
-            self._all[node] = found
+            found = self._all[node] = () if own is None else (own, *self._others(own))
         return found
 
     def own(self, node: Node) -> View | None:
         """The view of a node as it is spelled."""
-        if node not in self._own:
-            self._own[node] = self._look(node)
-        return self._own[node]
+        try:
+            return self._own[node]
+        except KeyError:
+            found = self._own[node] = self._look(node)
+            return found
 
     def view_as(self, node: Node, family: str) -> View | None:
         """The first view of a node as this family."""
@@ -114,76 +123,85 @@ class Views:
 
     def views_as(self, node: Node, family: str) -> tuple[View, ...]:
         """All views of a node as this family: a swap of two dims is a ``transpose`` in two ways."""
+        own = self.own(node)
+        if own is None or (own.family.name == family and not own.has_others):
+            return () if own is None else (own,)
         return tuple(view for view in self.views(node) if view.family.name == family)
 
     def _look(self, node: Node) -> View | None:
-        module = None
-        if node.op == "call_function":
-            key: Any = node.target if node.target is not getattr else self._targets.of_function(node)
-        elif node.op == "call_method":
-            key = f"Tensor.{node.target}"
-        elif node.op == "call_module":
-            owner = self.module(str(node.target))
-            if owner is None:
-                return None
-            key, module = type(owner), (str(node.target), owner)
-            if self._targets.of_module(owner) is None:
-                return None
-        else:
-            return None
-        spellings = self._spellings.get(key)
+        spellings = self._spellings.get(node.target) if node.op == "call_function" else None
+        if spellings is None or len(spellings) != 1:
+            return next(self._spelled(node), None)
+        family, form, plan = spellings[0]  # most nodes of an exported graph
+        values = bind(plan, node.args, node.kwargs)
+        return None if values is None else self._view(node, family, form, values)
+
+    def _spelled(self, node: Node) -> Iterator[View]:
+        """The view as each family that the node's target spells."""
+        key, args, module = self._called(node)
+        spellings = self._spellings.get(key) if key is not None else ()
         if spellings is None:
-            spellings = self._spellings[key] = self._find_spellings(node, key)
-        if not spellings:
-            return None
-        args = node.args[:1] if node.target is getattr else node.args
-        return self._bind(node, spellings, args, module)
-
-    def _find_spellings(self, node: Node, key: Any) -> tuple[tuple[Family, Form], ...]:
-        if isinstance(key, type):
-            name = self._targets.of_module(self.module(str(node.target)))  # type: ignore[arg-type]
-        else:
-            name = key if isinstance(key, str) else self._targets.of_function(node)
-        return self.table.spellings(name) if name else ()
-
-    def _bind(
-        self,
-        node: Node,
-        spellings: tuple[tuple[Family, Form], ...],
-        args: tuple[Any, ...],
-        module: tuple[str, torch.nn.Module] | None,
-    ) -> View | None:
+            spellings = self._find_spellings(key)
         kwargs = node.kwargs
         if len(spellings) == 1:
-            family, form = spellings[0]
-            found = bind(family, form, args, kwargs, module)
-            return None if found is None else self._view(node, family, form, found)
-        for strict in (True, False):
-            for family, form in spellings:
-                if suits(family, form, args, kwargs, strict):
-                    found = bind(family, form, args, kwargs, module)
-                    if found is not None:
-                        return self._view(node, family, form, found)
-        return None
+            family, form, plan = spellings[0]
+            values = bind(plan, args, kwargs, module)
+            if values is not None:
+                yield self._view(node, family, form, values)
+            return
+        seen: set[str] = set()
+        for strict in (True, False) if spellings else ():
+            for family, form, plan in spellings:
+                if family.name not in seen and suits(plan, args, kwargs, strict):
+                    values = bind(plan, args, kwargs, module)
+                    if values is not None:
+                        seen.add(family.name)
+                        yield self._view(node, family, form, values)
+
+    def _called(self, node: Node) -> tuple[Any, tuple[Any, ...], tuple[str, torch.nn.Module] | None]:
+        """What the node calls (a key of the spellings, None if opaque), its arguments, and the called module."""
+        if node.op == "call_function":
+            if node.target is getattr:
+                return f"getattr.{node.args[1]}", node.args[:1], None
+            return node.target, node.args, None
+        if node.op == "call_method":
+            return f"Tensor.{node.target}", node.args, None
+        if node.op == "call_module":
+            path = str(node.target)
+            module = self.module(path)
+            if module is not None and is_plain(module):
+                return type(module), node.args, (path, module)
+        return None, (), None
+
+    def _find_spellings(self, key: Any) -> tuple[_Spelling, ...]:
+        name = key if isinstance(key, str) else name_of(key, self.table)
+        found = self.table.spellings(name) if name else ()
+        if name and not found:
+            found = self.table.spellings(name.removesuffix(".default"))
+        self._spellings[key] = tuple((family, form, plan_of(family, form)) for family, form in found)
+        return self._spellings[key]
 
     def _view(self, node: Node, family: Family, form: Form | None, args: tuple[Any, ...]) -> View:
         rank = None
         if family.dims:
-            rank = self._rank(args[0])
+            rank = self._tensors.rank(args[0])
             if rank is not None:
-                values = list(args)
                 for at, extra in family.dims:
-                    values[at] = normalise_dim(values[at], rank + extra)
-                args = tuple(values)
+                    value = normalise_dim(args[at], rank + extra)
+                    if value is not args[at]:
+                        args = (*args[:at], value, *args[at + 1 :])
         return View(node, family, form, args, rank)
 
-    def _derived(self, own: View) -> Iterable[View]:
+    def _others(self, own: View) -> Iterator[View]:
+        """The views of a node besides its own: other families that its target spells, then equivalents."""
+        if own.form is not None and len(self.table.names_by_target.get(own.form.target, ())) > 1:
+            yield from (view for view in self._spelled(own.node) if view.family.name != own.family.name)
         rank = own.rank
         if rank is None and own.family.name in ("mT", "T", "t"):
-            rank = self._rank(own.args[0])
+            rank = self._tensors.rank(own.args[0])
         seen: list[tuple[str, tuple[Any, ...]]] = [(own.family.name, own.args)]
         for name, args in equivalents_of(own.family.name, own.args, rank):
-            if (name, args) not in seen:
+            if (name, args) not in seen and name in self.table.families:
                 seen.append((name, args))
                 yield self._view(own.node, self.table.families[name], None, args)
 
@@ -218,59 +236,15 @@ class Views:
     # -------------------------------------------------------------- facts
     def fact(self, value: Any) -> Any:
         """The tensor (fake or real), number or tuple that carries the facts of a value; None if unknown."""
-        if isinstance(value, ModuleAttr):
-            return self._attribute(value.path)
-        if not isinstance(value, Node):
-            return value if isinstance(value, torch.Tensor) else None
-        meta = value.meta
-        found = meta.get("val")
-        if found is None:
-            found = meta.get("example_value")
-        if found is None and value.op == "get_attr":
-            found = self._attribute(str(value.target))
-        if found is None and value.op == "placeholder":
-            found = self.lifted.get(value.name)
-        if found is None and "tensor_meta" in meta:
-            found = _from_tensor_meta(meta["tensor_meta"])
-        return found
+        return self._tensors.fact(value)
 
     def constant(self, value: Any) -> torch.Tensor | None:
         """The tensor that a value is known to be at rewrite time; None if the program may change it."""
-        if isinstance(value, torch.Tensor):
-            return value
-        if isinstance(value, ModuleAttr):
-            path, found = value.path, self._attribute(value.path)
-        elif isinstance(value, Node) and value.op == "get_attr":
-            path, found = str(value.target), self._attribute(str(value.target))
-        elif isinstance(value, Node) and value.op == "placeholder":
-            path, found = value.name, self.lifted.get(value.name)
-        else:
-            return None
-        if not isinstance(found, torch.Tensor) or path in self._paths_written():
-            return None
-        return found
+        return self._tensors.constant(value, self.effect)
 
     def module(self, path: str) -> torch.nn.Module | None:
         """The submodule at a path; None if there is none or no owner."""
-        if path not in self._modules:
-            found: Any = self.owner
-            for name in path.split("."):
-                found = getattr(found, name, None)
-            self._modules[path] = found if isinstance(found, torch.nn.Module) else None
-        return self._modules[path]
-
-    def _attribute(self, path: str) -> Any:
-        found: Any = self.owner
-        for name in path.split("."):
-            found = getattr(found, name, None)
-        return found
-
-    def _rank(self, value: Any) -> int | None:
-        if isinstance(value, tuple):
-            ranks = {self._rank(one) for one in value}
-            return ranks.pop() if len(ranks) == 1 else None
-        fact = self.fact(value)
-        return fact.dim() if isinstance(fact, torch.Tensor) else None
+        return self._tensors.module(path)
 
     # ---------------------------------------------------- users and effects
     def users(self, node: Node) -> tuple[Node, ...]:
@@ -294,37 +268,9 @@ class Views:
             return "mutates"
         return "random" if torch.Tag.nondeterministic_seeded in node.target.tags else "pure"
 
-    def _paths_written(self) -> frozenset[str]:
-        if self._written is None:
-            self._written = frozenset(
-                path
-                for node in self.graph.nodes
-                if self.effect(node) in ("mutates", "opaque")
-                for path in self._roots(node)
-            )
-        return self._written
-
-    def _roots(self, node: Node) -> Iterable[str]:
-        """Attributes and placeholders that a write may reach: up the first arguments, which views alias."""
-        pending, seen = list(node.all_input_nodes), set(node.all_input_nodes)
-        if node.op == "call_module":
-            module = self.module(str(node.target))
-            names = [name for name, _ in module.named_buffers()] if module is not None else []
-            yield from (f"{node.target}.{name}" for name in names)
-        while pending:
-            one = pending.pop()
-            if one.op == "get_attr":
-                yield str(one.target)
-            elif one.op == "placeholder":
-                yield one.name
-            elif one.args and isinstance(one.args[0], Node) and one.args[0] not in seen:
-                seen.add(one.args[0])
-                pending.append(one.args[0])
-
     def forget(self, nodes: Iterable[Node]) -> None:
         """Drop what is known of changed nodes and of their users."""
-        self._written = None
-        self._modules.clear()
+        self._tensors.forget()
         for node in nodes:
             for one in (node, *node.users):
                 self._own.pop(one, None)
@@ -353,10 +299,3 @@ def exact_arguments(node: Node) -> tuple[tuple[str, Value, Any], ...] | None:
     if len(node.args) > len(parameters) or not values.keys() <= {name for name, _ in parameters}:
         return None
     return tuple((name, plain_value(values.get(name, default)), default) for name, default in parameters)
-
-
-def _from_tensor_meta(meta: Any) -> torch.Tensor | None:
-    """A tensor without data that has the shape and strides of a ShapeProp record; its device is unknown."""
-    if not hasattr(meta, "shape"):
-        return None
-    return torch.empty_strided(tuple(meta.shape), tuple(meta.stride), dtype=meta.dtype, device="meta")

@@ -18,7 +18,7 @@ class Required(Enum):
 
 REQUIRED: Final = Required.REQUIRED
 
-# A default: a JSON value, lists as tuples; torch constants stay text ("torch.float32").
+# A default: a JSON value, lists as tuples; in a `Family` also a torch constant, in a `Signature` its text.
 Default: TypeAlias = Any
 
 
@@ -59,7 +59,12 @@ class Ignored:
     value: Default
 
 
-Role: TypeAlias = Bound | Fixed | Ignored
+@frozen
+class Free:
+    """An own parameter written ``_`` in a ``family`` statement: any value will do, but none can be emitted."""
+
+
+Role: TypeAlias = Bound | Fixed | Ignored | Free
 
 
 @frozen(slots=False, eq=False)
@@ -69,8 +74,9 @@ class Form:
     ``level`` is ``"torch"``, ``"aten"`` or ``"any"`` (``operator.*``, which also works on Python numbers and tuples
     in an ATen graph). ``kind`` is ``"function"``, ``"method"``, ``"attribute"`` (``x.mT``) or ``"module"``. ``params``
     is the spelling's own signature in its own order, ``roles`` says what each one is for the family, ``constants``
-    are the family parameters (by index) that this spelling cannot vary. For a module, own parameters whose
-    ``type`` starts with ``"@"`` are attributes of the module, the others arguments of its call.
+    are the family parameters (by index) that this spelling cannot vary. For a module, own parameters whose name starts
+    with ``@`` are attributes of the module, the others arguments of its call. ``declared`` forms come from a ``family``
+    statement: their own names and defaults are those of the callable, once it is there.
     """
 
     level: str
@@ -79,6 +85,7 @@ class Form:
     params: tuple[Param, ...]
     roles: tuple[Role, ...]
     constants: tuple[tuple[int, Default], ...] = ()
+    declared: bool = False
 
     @cached_property
     def binds(self) -> tuple[str | Fixed | None, ...]:
@@ -97,10 +104,11 @@ class Form:
 class Family:
     """An op under one name, with the signature that a rule's author knows.
 
-    ``effect`` is ``"pure"``, ``"random"`` or ``"mutates"``; ``pure_when`` lists alternatives, each a mapping of
-    parameters to values under which the op is pure all the same (``dropout(training=False)``). ``result`` is
-    ``"tensor"``, ``"tuple"`` or ``"other"`` (a number, a dtype). ``lowered`` is the place of the small patterns that
-    the family becomes at level ``core_aten``; nothing fills it yet.
+    ``effect`` is ``"pure"``, ``"random"`` or ``"mutates"``; ``pure_when`` lists alternatives, each some
+    parameters with values under which the op is pure all the same (``dropout(training=False)``).
+    ``result`` is ``"tensor"``, ``"tuple"``, ``"list"``, ``"other"`` (a number, a dtype), ``"none"``, or
+    ``"varies"`` with the arguments. ``lowered`` is the place of the small patterns that the family becomes
+    at level ``core_aten``; nothing fills it yet.
     """
 
     name: str

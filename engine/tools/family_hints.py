@@ -22,14 +22,35 @@ ALIASES: Mapping[str, str] = {
     "split_with_sizes": "split", "nll_loss_nd": "nll_loss", "cross_entropy_loss": "cross_entropy",
     "col2im": "fold", "grid_sampler": "grid_sample", "log_sigmoid": "logsigmoid", "sym_size": "size",
     "sym_stride": "stride", "sym_numel": "numel", "sym_storage_offset": "storage_offset",
-    "sym_is_contiguous": "is_contiguous", "affine_grid_generator": "affine_grid", "dropout2d": "feature_dropout",
+    "affine_grid_generator": "affine_grid", "dropout2d": "feature_dropout",
 }  # fmt: skip
 
 
 # Aliases by the documentation that are not the same function of their arguments.
 NOT_ALIASES = frozenset(
-    "pinverse sigmoid erf erfc erfinv exp2 expm1 sinc digamma polygamma logit i0 igamma igammac mvlgamma xlogy"
-    " inverse det slogdet matrix_exp matrix_power".split()
+    [
+        "pinverse",
+        "sigmoid",
+        "erf",
+        "erfc",
+        "erfinv",
+        "exp2",
+        "expm1",
+        "sinc",
+        "digamma",
+        "polygamma",
+        "logit",
+        "i0",
+        "igamma",
+        "igammac",
+        "mvlgamma",
+        "xlogy",
+        "inverse",
+        "det",
+        "slogdet",
+        "matrix_exp",
+        "matrix_power",
+    ]
 )
 
 
@@ -51,7 +72,9 @@ ELSEWHERE: Mapping[str, str] = {
     **{f"adaptive_max_pool{n}d.default": f"adaptive_max_pool{n}d_with_indices" for n in (1, 2, 3)},
     **{f"fractional_max_pool{n}d.default": f"fractional_max_pool{n}d_with_samples" for n in (2, 3)},
     **{f"max_unpool{n}d.default": f"max_unpool{n}d_to_size" for n in (2, 3)},
-    "nll_loss.default": "nll_loss_flat", "unique_consecutive.default": "unique_consecutive_all", "tensordot.default": "tensordot_dims",
+    **{f"quantized_{rnn}.data{old}": f"quantized_{rnn}_packed" for rnn in ("gru", "lstm") for old in ("", "_legacy")},
+    "nll_loss.default": "nll_loss_flat", "unique_consecutive.default": "unique_consecutive_all",
+    "tensordot.default": "tensordot_dims",
     "embedding_bag.default": "embedding_bag_all", "embedding_bag.padding_idx": "embedding_bag_all",
 }  # fmt: skip
 
@@ -95,8 +118,8 @@ PARAMS: Mapping[str, Sequence[str]] = {
     "norm": ["input: Tensor", "p: any = \"fro\"", "dim: dim[1]? = null", "keepdim: bool = false",
              "dtype: dtype? = null"],
     "einsum": ["equation: str", "tensors: Tensor[]"],
-    "getitem": ["input: any", "index: any"],
-    "setitem": ["input: any", "index: any", "value: any"],
+    "getitem": ["input: any", "index: index"],
+    "setitem": ["input: any", "index: index", "value: any"],
     "size": ["input: Tensor", "dim: dim? = null"],
     "stride": ["input: Tensor", "dim: dim? = null"],
     "hamming_window": ["window_length: int", "periodic: bool = true", "alpha: float = 0.54", "beta: float = 0.46", "*",
@@ -123,7 +146,10 @@ RENAMES: Mapping[str, Mapping[str, str]] = {
     "hsplit": _SECTIONS, "vsplit": _SECTIONS, "dsplit": _SECTIONS,
     "tensor_split": {**_SECTIONS, "tensor_indices_or_sections": "indices_or_sections"},
     "isin": {"element": "elements", "test_element": "test_elements"},
-    "scatter": {"value": "src"},
+    "scatter": {"value": "src"}, "scatter_": {"value": "src"},
+    **{name: {"A": "input"} for name in ("linalg_det", "linalg_inv", "linalg_slogdet", "linalg_diagonal")},
+    **{f"torch.linalg.{name}": {"A": "input"} for name in ("det", "inv", "slogdet", "diagonal")},
+    "orgqr": {"input2": "tau"},
     "result_type": {"tensor": "tensor1", "scalar": "tensor1", "scalar1": "tensor1", "other": "tensor2",
                     "scalar2": "tensor2"},
     "split": {"split_size": "split_size_or_sections", "split_sizes": "split_size_or_sections", "tensor": "input"},
@@ -151,7 +177,8 @@ FIXED: Mapping[str, object] = {
 }  # fmt: skip
 # ... in these families only.
 FIXED_IN: Mapping[str, Mapping[str, object]] = {
-    name: {"weight": None} for name in ("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss")
+    **{name: {"weight": None} for name in ("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss")},
+    "elu": {"scale": 1, "input_scale": 1}, "to": {"pin_memory": False},
 }
 
 # Own parameters that are words for the user and numbers in a schema; the key is a packet and the parameter.
@@ -165,12 +192,31 @@ ENUMS: Mapping[tuple[str, str], str] = {
 
 # Ops whose first two arguments may be swapped.
 COMMUTATIVE = frozenset(
-    "add mul bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor eq ne maximum minimum fmax fmin gcd lcm"
-    " hypot logaddexp logaddexp2".split()
+    [
+        "add",
+        "mul",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "eq",
+        "ne",
+        "maximum",
+        "minimum",
+        "fmax",
+        "fmin",
+        "gcd",
+        "lcm",
+        "hypot",
+        "logaddexp",
+        "logaddexp2",
+    ]
 )
 
 # Ops whose ATen overload on tensors also takes Python numbers.
-TAKES_NUMBERS = frozenset("add sub mul div floor_divide divide multiply subtract true_divide".split())
+TAKES_NUMBERS = frozenset(["add", "sub", "mul", "div", "floor_divide", "divide", "multiply", "subtract", "true_divide"])
 
 # Families that draw random numbers or write, with the arguments under which they do neither.
 EFFECTS: Mapping[str, tuple[str, Sequence[Mapping[str, object]]]] = {
@@ -200,10 +246,15 @@ CONSTANTS: Mapping[str, Mapping[str, object]] = {
 
 # Parameters that are None when they equal another one.
 LIKE: Mapping[str, Mapping[str, str]] = {
-    name: {"stride": "kernel_size"}
-    for name in ("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d",
-                 "lp_pool2d", "lp_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
-}  # fmt: skip
+    f"{name}{n}d{suffix}": {"stride": "kernel_size"}
+    for name, suffix in (("max_pool", ""), ("avg_pool", ""), ("lp_pool", ""), ("max_pool", "_with_indices"))
+    for n in (1, 2, 3)
+}
+
+# Families whose dims are not counted in the first tensor: they broadcast first.
+NOT_DIMS = frozenset(
+    {"cosine_similarity", "cross", "linalg_cross", "linalg_vecdot", "trapezoid", "cumulative_trapezoid"}
+)
 
 # Families whose dims are counted in a result that has one dimension more.
-EXTRA_DIM = frozenset({"unsqueeze", "stack", "diag_embed", "unsqueeze_copy"})
+EXTRA_DIM = frozenset({"unsqueeze", "unsqueeze_", "stack", "diag_embed", "unsqueeze_copy"})

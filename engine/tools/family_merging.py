@@ -49,7 +49,7 @@ def merged(family: str, spellings: Sequence[tuple[str, tuple[Arg, ...]]], python
             known = found.get(name)
             if known is None:
                 found[name] = evolve(
-                    arg, name=name, keyword_only=arg.keyword_only or bool(found) and packet != spellings[0][0]
+                    arg, name=name, keyword_only=arg.keyword_only or (bool(found) and packet != spellings[0][0])
                 )
             elif known.default is NO_DEFAULT:
                 found[name] = evolve(known, default=arg.default)
@@ -162,7 +162,7 @@ def form_texts(family: str, spelled: Spelled, params: Mapping[str, str]) -> list
             texts.append(f"{arg.name}: any{_default_part(arg)} ~ {json.dumps(hints.IGNORED[arg.name])}")
         elif arg.name in fixed:
             mark = "~" if arg.name in spelled.ignored else "=="
-            texts.append(f"{arg.name}: any{_default_part(arg)} {mark} {json.dumps(fixed[arg.name])}")
+            texts.append(f"{arg.name}: {arg.kind or 'any'}{_default_part(arg)} {mark} {json.dumps(fixed[arg.name])}")
         else:
             return None
     constants = hints.CONSTANTS.get(spelled.target, {})

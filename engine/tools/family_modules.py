@@ -93,10 +93,10 @@ MODULES: Mapping[str, tuple[str, str]] = {
     "ChannelShuffle": ("channel_shuffle", "input @groups"),
     "Flatten": ("flatten", "input @start_dim @end_dim"),
     "Unflatten": ("unflatten", "input @dim @unflattened_size>sizes"),
-    **{
-        name: ("interpolate", "input @size @scale_factor @mode @align_corners @recompute_scale_factor")
-        for name in ("Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d")
-    },
+    **dict.fromkeys(
+        ("Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d"),
+        ("interpolate", "input @size @scale_factor @mode @align_corners @recompute_scale_factor"),
+    ),
     "Fold": ("fold", "input @output_size @kernel_size @dilation @padding @stride"),
     "Unfold": ("im2col", "input @kernel_size @dilation @padding @stride"),
     **{f"ConstantPad{n}d": ("pad", "input @padding>pad @value") for n in (1, 2, 3)},

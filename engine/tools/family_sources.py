@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,7 +26,21 @@ _WORDS = {
     "SymInt": "int", "complex": "Scalar",
 }  # fmt: skip
 _DIM_NAMES = frozenset(
-    "dim dims dim0 dim1 dim2 axis axis0 axis1 start_dim end_dim source destination normalized_dim".split()
+    [
+        "dim",
+        "dims",
+        "dim0",
+        "dim1",
+        "dim2",
+        "axis",
+        "axis0",
+        "axis1",
+        "start_dim",
+        "end_dim",
+        "source",
+        "destination",
+        "normalized_dim",
+    ]
 )
 
 
@@ -153,7 +166,8 @@ def annotated_signature(target: Callable[..., Any]) -> tuple[Arg, ...]:
     """The arguments of a Python function with the kinds that its annotations say; ``any`` where they say little."""
     parameters = inspect.signature(_dispatched(target)).parameters
     return tuple(
-        evolve(arg, kind=_annotated(parameters[arg.name.removeprefix("*")], arg)) for arg in python_signature(target) or ()
+        evolve(arg, kind=_annotated(parameters[arg.name.removeprefix("*")], arg))
+        for arg in python_signature(target) or ()
     )
 
 

@@ -23,7 +23,8 @@ SPELLINGS: Mapping[str, Sequence[Sequence[str]]] = {
     "to_other": [["Tensor.to", "self", "other: Tensor", "non_blocking", "copy", "*", "memory_format"]],
     "getitem": [["operator.getitem", "input", "index"]],
     "setitem": [["operator.setitem", "input", "index", "value"]],
-    "size": [["getattr.shape", "self"]],
+    "size": [["Tensor.size", "self", "dim"], ["getattr.shape", "self"]],
+    "stride": [["Tensor.stride", "self", "dim"]],
     "dim": [["Tensor.ndimension", "self"], ["getattr.ndim", "self"]],
     "numel": [["Tensor.nelement", "self"]],
     "matmul": [["operator.imatmul", "input", "other"]],  # tensors have no __imatmul__: it makes a new one
@@ -47,6 +48,7 @@ SPELLINGS: Mapping[str, Sequence[Sequence[str]]] = {
         ["Tensor.istft", "self", "n_fft", "hop_length", "win_length", "window", "center", "normalized", "onesided",
          "length", "return_complex"],
     ],
+    **{f"atleast_{n}d": [[f"torch.atleast_{n}d", "input"]] for n in (1, 2, 3)},
     "einsum": [["torch.einsum", "equation", "*operands: Tensor[] -> tensors"]],
     "mm": [["torch.spmm", "input", "mat2"], ["torch.dsmm", "input", "mat2"]],
     "im2col": [["torch.nn.functional.unfold", "input", "kernel_size", "dilation", "padding", "stride"]],
@@ -70,26 +72,58 @@ SPELLINGS: Mapping[str, Sequence[Sequence[str]]] = {
 }  # fmt: skip
 
 # Names that a packet shares with a function that does something else.
-NOT_SPELLINGS = frozenset({"torch.unique_consecutive", "torch.nn.functional.unfold"})
+NOT_SPELLINGS = frozenset(
+    {
+        "torch.unique_consecutive",
+        "torch.nn.functional.unfold",
+        *(f"torch.atleast_{n}d" for n in (1, 2, 3)),
+        # these give a number for a dtype
+        "aten.promote_types.default",
+        *(f"aten.result_type.{name}" for name in ("Tensor", "Scalar", "Scalar_Scalar", "Scalar_Tensor")),
+    }
+)
 
 # Python functions that become several ATen ops: families with a spelling at level torch alone; with their effect.
 TORCH_ONLY: Mapping[str, str] = {
     **dict.fromkeys(
-        """torch.nn.functional.adaptive_max_pool1d torch.nn.functional.adaptive_max_pool2d
-        torch.nn.functional.adaptive_max_pool3d torch.nn.functional.gaussian_nll_loss torch.nn.functional.interpolate
-        torch.nn.functional.local_response_norm torch.nn.functional.max_unpool1d torch.nn.functional.max_unpool2d
-        torch.nn.functional.max_unpool3d torch.nn.functional.multilabel_soft_margin_loss torch.nn.functional.normalize
-        torch.nn.functional.softmin torch.nn.functional.softsign torch.nn.functional.tanhshrink
-        torch.nn.functional.lp_pool1d torch.nn.functional.lp_pool2d torch.nn.functional.lp_pool3d
-        torch.nn.functional.embedding_bag torch.tensordot torch.unravel_index torch.nn.functional.linear_cross_entropy
-        torch.nn.functional.triplet_margin_with_distance_loss
-        """.split(),
+        [
+            "torch.nn.functional.adaptive_max_pool1d",
+            "torch.nn.functional.adaptive_max_pool2d",
+            "torch.nn.functional.adaptive_max_pool3d",
+            "torch.nn.functional.gaussian_nll_loss",
+            "torch.nn.functional.interpolate",
+            "torch.nn.functional.local_response_norm",
+            "torch.nn.functional.max_unpool1d",
+            "torch.nn.functional.max_unpool2d",
+            "torch.nn.functional.max_unpool3d",
+            "torch.nn.functional.multilabel_soft_margin_loss",
+            "torch.nn.functional.normalize",
+            "torch.nn.functional.softmin",
+            "torch.nn.functional.softsign",
+            "torch.nn.functional.tanhshrink",
+            "torch.nn.functional.lp_pool1d",
+            "torch.nn.functional.lp_pool2d",
+            "torch.nn.functional.lp_pool3d",
+            "torch.nn.functional.embedding_bag",
+            "torch.tensordot",
+            "torch.unravel_index",
+            "torch.nn.functional.linear_cross_entropy",
+            "torch.nn.functional.triplet_margin_with_distance_loss",
+        ],
         "pure",
     ),
     **dict.fromkeys(
-        """torch.nn.functional.dropout1d torch.nn.functional.dropout3d torch.nn.functional.gumbel_softmax torch.nn.functional.fractional_max_pool2d
-        torch.nn.functional.fractional_max_pool3d torch.nn.functional.fractional_max_pool2d_with_indices
-        torch.nn.functional.fractional_max_pool3d_with_indices torch.pca_lowrank torch.svd_lowrank""".split(),
+        [
+            "torch.nn.functional.dropout1d",
+            "torch.nn.functional.dropout3d",
+            "torch.nn.functional.gumbel_softmax",
+            "torch.nn.functional.fractional_max_pool2d",
+            "torch.nn.functional.fractional_max_pool3d",
+            "torch.nn.functional.fractional_max_pool2d_with_indices",
+            "torch.nn.functional.fractional_max_pool3d_with_indices",
+            "torch.pca_lowrank",
+            "torch.svd_lowrank",
+        ],
         "random",
     ),
 }

@@ -7,7 +7,6 @@ of the hints; ``--check`` only says whether the committed file is what would be 
 from __future__ import annotations
 
 import json
-import operator
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,17 +18,15 @@ from attrs import evolve
 
 from . import family_hints as hints
 from . import family_spellings as odd
-from .family_merging import Spelled, family_name, form_texts, is_spread, merged, param_text, shape_of, union
+from .family_merging import Spelled, form_texts, merged, param_text, shape_of
 from .family_modules import module_spellings
+from .family_names import public_names, spellings, with_numbers
 from .family_sources import (
     NAMESPACES,
-    NO_DEFAULT,
-    OPERATORS,
     Arg,
     Overload,
     annotated_signature,
     documented_aliases,
-    indices_function,
     overloads,
     python_signature,
 )
@@ -72,38 +69,23 @@ def _is_wanted(packet: str) -> bool:
         return True
     if packet.startswith("_") or "backward" in packet:
         return False
-    return bool(_public_names(packet)) or hasattr(torch.Tensor, packet)
-
-
-def _public_names(packet: str) -> list[str]:
-    """The functions of torch's namespaces that a packet is called by."""
-    found = []
-    for home, namespace in NAMESPACES.items():
-        prefix = {"torch.special": "special_", "torch.linalg": "linalg_", "torch.fft": "fft_"}.get(home, "")
-        name = packet.removeprefix(prefix)
-        if (
-            packet.startswith(prefix)
-            and callable(getattr(namespace, name, None))
-            and not isinstance(getattr(namespace, name), type)
-        ):
-            found.append(f"{home}.{name}")
-    return found
+    return bool(public_names(packet)) or hasattr(torch.Tensor, packet)
 
 
 def _family(name: str, members: Sequence[Overload]) -> dict[str, Any] | None:
     members = sorted(members, key=lambda one: one.packet != name)
-    python = python_signature(getattr(NAMESPACES["torch.nn.functional"], name, None))
+    python = python_signature(getattr(F, name)) if hasattr(F, name) else None
     if name in hints.PARAMS:
         texts = list(hints.PARAMS[name])
     else:
-        params = merged(name, [(one.packet, _with_numbers(one)) for one in members], python)
+        params = merged(name, [(one.packet, with_numbers(one)) for one in members], python)
         texts = _param_texts(name, params)
     by_name = {text.partition(": ")[0]: text for text in texts if text != "*"}
     forms: list[list[str]] = []
     by_hand = {form[0] for form in odd.SPELLINGS.get(name, ())}
-    for spelled in _spellings(name, members):
+    for spelled in spellings(name, members):
         form = form_texts(name, spelled, by_name)
-        if form is not None and form not in forms and form[0] not in by_hand:
+        if form is not None and form not in forms and form[0] not in by_hand | odd.NOT_SPELLINGS:
             forms.append(form)
     forms += [list(form) for form in odd.SPELLINGS.get(name, ())]
     forms += module_spellings(name)
@@ -126,7 +108,9 @@ def _torch_only(name: str, target: str, effect: str) -> dict[str, Any]:
     """A family of one Python function."""
     home, _, short = target.rpartition(".")
     own = annotated_signature(getattr(NAMESPACES[home], short))
-    texts = list(hints.PARAMS.get(name, ())) or _param_texts(name, [arg for arg in own if not _is_fixed(name, arg.name)])
+    texts = list(hints.PARAMS.get(name, ())) or _param_texts(
+        name, [arg for arg in own if not _is_fixed(name, arg.name)]
+    )
     by_name = {text.partition(": ")[0]: text for text in texts if text != "*"}
     ignored = ("return_indices",) if name.endswith("_with_indices") else ()
     form = form_texts(name, Spelled(target, tuple(evolve(arg, kind="") for arg in own), name, ignored=ignored), by_name)
@@ -150,13 +134,6 @@ def _effect(members: Sequence[Overload]) -> str:
     return "random" if any(one.random for one in members) else "pure"
 
 
-def _with_numbers(one: Overload) -> tuple[Arg, ...]:
-    """The arguments of an overload, with numbers where torch takes them for tensors."""
-    if one.packet.rstrip("_") not in hints.TAKES_NUMBERS:
-        return one.args
-    return tuple(evolve(arg, kind="Tensor|Scalar") if arg.kind == "Tensor" else arg for arg in one.args)
-
-
 def _param_texts(name: str, params: Sequence[Arg]) -> list[str]:
     texts, starred = [], False
     for arg in params:
@@ -166,94 +143,12 @@ def _param_texts(name: str, params: Sequence[Arg]) -> list[str]:
         like = hints.LIKE.get(name, {}).get(arg.name)
         if like:
             arg = evolve(arg, kind=f"{arg.kind.rstrip('?')}? like {like}", default=None)
+        if name in hints.NOT_DIMS and arg.kind.startswith("dim"):
+            arg = evolve(arg, kind=arg.kind.replace("dim", "int"))
         if name in hints.EXTRA_DIM and arg.kind.startswith("dim"):
             arg = evolve(arg, kind=arg.kind.replace("dim", "dim+1"))
         texts.append(param_text(arg))
     return texts
-
-
-def _spellings(name: str, members: Sequence[Overload]) -> list[Spelled]:
-    """Every spelling by name: ``operator``, Python functions, builtins, methods, then ATen overloads."""
-    found = [
-        Spelled(f"operator.{op}", tuple(Arg(operand, "Tensor|Scalar") for operand in _operands(family)), name)
-        for op, family in OPERATORS.items()
-        if family == name and hasattr(operator, op)
-    ]
-    taken = (f"torch.nn.functional.{name}", *odd.TORCH_ONLY)
-    for packet in dict.fromkeys(one.packet for one in members):
-        own = [one for one in members if one.packet == packet]
-        for target in sorted(_public_names(packet), key=lambda text: not text.startswith("torch.nn.functional")):
-            if target in odd.NOT_SPELLINGS or (name.endswith("_with_indices") and target in taken):
-                continue
-            home, _, short = target.rpartition(".")
-            python = python_signature(getattr(NAMESPACES[home], short))
-            if python is not None:
-                found.append(Spelled(target, python, packet))
-            else:
-                found += _joined([_spelled(target, one, method=False) for one in own])
-        if type(getattr(torch.Tensor, packet, None)).__name__ == "method_descriptor":
-            named = [one for one in own if any(arg.name == "self" for arg in one.args)]
-            found += _joined([_spelled(f"Tensor.{packet}", one, method=True) for one in named])
-    found += _from_functional(name, members)
-    found += [Spelled(one.target, _with_numbers(one), one.packet) for one in members]
-    return found
-
-
-def _from_functional(name: str, members: Sequence[Overload]) -> list[Spelled]:
-    """The function of torch.nn.functional by the family's name, where no packet has that name."""
-    target = f"torch.nn.functional.{name}"
-    plain = name.removesuffix("_with_indices")
-    if plain != name and indices_function(plain) is not None:
-        python = python_signature(getattr(F, name)) or ()
-        always = Spelled(target, python, name, fixed=(("return_indices", True),), ignored=("return_indices",))
-        asked = Spelled(f"torch.nn.functional.{plain}", python, name, fixed=(("return_indices", True),))
-        return [always, asked]
-    function = getattr(F, name, None)
-    if function is None or any(name == one.packet for one in members):
-        return []
-    signature = python_signature(function)
-    if signature is not None:
-        return [Spelled(target, signature, name)]
-    return _joined([_spelled(target, one, method=False) for one in members])
-
-
-def _joined(spellings: Sequence[Spelled]) -> list[Spelled]:
-    """Overloads that differ in kinds alone, as one spelling: ``torch.add`` takes a tensor or a number."""
-    found: dict[tuple[object, ...], Spelled] = {}
-    for one in spellings:
-        key = tuple((family_name(one.packet, arg.name, one.target), str(arg.default)) for arg in one.args)
-        known = found.get(key)
-        if known is None or known.varargs != one.varargs:
-            found[key if known is None else (*key, one.varargs)] = one
-        else:
-            args = tuple(evolve(a, kind=union(a.kind, b.kind)) for a, b in zip(known.args, one.args, strict=True))
-            found[key] = evolve(known, args=args)
-    return list(found.values())
-
-
-def _operands(family: str) -> tuple[str, ...]:
-    unary = ("neg", "bitwise_not", "abs", "positive")
-    return ("input",) if family in unary else ("input", "exponent" if family == "pow" else "other")
-
-
-def _spelled(target: str, one: Overload, method: bool) -> Spelled:
-    args = _with_numbers(one)
-    if method:
-        args = (*(arg for arg in args if arg.name == "self"), *(arg for arg in args if arg.name != "self"))
-    elif any(arg.name == "device" for arg in args):
-        args = (*args, Arg("requires_grad", "bool", False, keyword_only=True))
-    if not method:
-        args = tuple(_as_builtin(arg) for arg in args)
-    if one.packet == "nonzero":
-        args = (*args, Arg("as_tuple", "bool", False, keyword_only=True))
-    return Spelled(target, args, one.packet, varargs=is_spread(args, method))
-
-
-def _as_builtin(arg: Arg) -> Arg:
-    """An argument as a builtin of torch has it. The builtins forget that a reduction is "mean" by default."""
-    if arg.name == "reduction":
-        return evolve(arg, default=NO_DEFAULT)
-    return evolve(arg, name="input") if arg.name == "self" else arg
 
 
 def _without_repeats(forms: Sequence[list[str]]) -> list[list[str]]:
