@@ -101,7 +101,10 @@ def format_doc(doc: str, indent: int) -> str:
         shown.append("\\" + char if escaped else char)
     margin = "\n" + " " * indent
     lines = margin.join("".join(shown).split("\n")).split("\n")
-    return " " * indent + '"""' + "\n".join(line.rstrip() for line in lines) + '"""'
+    # A first line beside the quotes says nothing about the margin: where the others leave it open, it goes below.
+    rest = [line for line in doc.split("\n")[1:] if line]
+    below = margin if doc.startswith(" ") or (rest and all(line.startswith(" ") for line in rest)) else ""
+    return " " * indent + '"""' + below + "\n".join(line.rstrip() for line in lines) + '"""'
 
 
 # -------------------------------------------------------------- statements

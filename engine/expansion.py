@@ -15,9 +15,9 @@ from . import operators
 from .candidates import Config
 from .emission import Emitter
 from .evaluation import evaluate
+from .frames import BINARY_FAMILIES, UNARY_FAMILIES
 from .indexing import steps_of
 from .kinds import ModuleAttr
-from .lowering import BINARY_FAMILIES, UNARY_FAMILIES
 from .memory import overloads_of
 from .spellings import resolve
 from .truth import SYMBOLIC, Declined, Unknown

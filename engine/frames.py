@@ -16,6 +16,14 @@ from .families import Family
 from .patterns import Anything, Bind, Deferred, Literal, Term
 from .ruleset import Scope, find_pattern
 
+# The families that operators stand for.
+BINARY_FAMILIES: Mapping[str, str] = {
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "%": "remainder", "@": "matmul",
+    "**": "pow", "<<": "bitwise_left_shift", ">>": "bitwise_right_shift", "&": "bitwise_and", "|": "bitwise_or",
+    "^": "bitwise_xor",
+}  # fmt: skip
+UNARY_FAMILIES: Mapping[str, str] = {"-": "neg", "~": "bitwise_not"}
+
 
 @frozen
 class Frame:

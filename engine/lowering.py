@@ -12,6 +12,8 @@ from ..dsl.nearest import did_you_mean
 from ..dsl.source import Span
 from .families import Family
 from .frames import (
+    BINARY_FAMILIES,
+    UNARY_FAMILIES,
     Frame,
     dotted,
     family_named,
@@ -47,14 +49,8 @@ from .patterns import (
 from .ruleset import Rule, Scope, find_pattern
 from .spellings import read_param
 
-BINARY_FAMILIES: Mapping[str, str] = {
-    "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "%": "remainder", "@": "matmul",
-    "**": "pow", "<<": "bitwise_left_shift", ">>": "bitwise_right_shift", "&": "bitwise_and", "|": "bitwise_or",
-    "^": "bitwise_xor",
-}  # fmt: skip
 _FROM_THE_START = Alternatives((Literal(None), Literal(0, ast.Number(0))))
 _TO_THE_END = Alternatives((Literal(None), Literal(sys.maxsize, ast.Number(sys.maxsize))))
-UNARY_FAMILIES: Mapping[str, str] = {"-": "neg", "~": "bitwise_not"}
 
 
 def lower(rule: Rule) -> Term:

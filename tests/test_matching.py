@@ -25,7 +25,7 @@ from torch.fx import Node
 import fxrules
 from fxrules.dsl.phrases import format_expr
 from fxrules.dsl.source import FxrulesError
-from fxrules.engine import matching, reference, steps
+from fxrules.engine import compiler, matching, reference, steps
 from fxrules.engine.candidates import Candidate, Config, Match
 from fxrules.engine.guards import accept
 from fxrules.engine.nodeview import Views, same_number
@@ -221,7 +221,7 @@ def _through_once_at_most(patch: Patch) -> None:
         self.hole = outer
         return lambda value, env: here(value, env) or below(value, env)
 
-    patch.setattr(matching._Compiler, "_through", through)
+    patch.setattr(compiler.Compiler, "_through", through)
 
 
 def _wide_tolerance(patch: Patch) -> None:
@@ -268,7 +268,7 @@ def _exact_defaults_not_checked(patch: Patch) -> None:
 
 
 def _shared_node_not_compared(patch: Patch) -> None:
-    patch.setattr(matching, "same_value", lambda first, second: True)
+    patch.setattr(compiler, "same_value", lambda first, second: True)
 
 
 def _compute_dtype_ignored(patch: Patch) -> None:
