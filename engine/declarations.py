@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -108,6 +109,7 @@ def _special(fact: torch.Tensor) -> str | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def dtypes_of(name: str) -> tuple[torch.dtype, ...]:
     """The dtypes that a name in front of ``[...]`` admits.
 

@@ -3,53 +3,33 @@
 Evaluation only reads. It runs no code of the rule file: names are captures, dims,
 constants, words of the language, ops of the family table (on known tensors) and the
 helpers that the caller trusts. Work and sizes are bounded.
+
+An expression is compiled to closures, once for all candidates of its rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import torch
-from attrs import define, evolve, frozen
+from attrs import evolve
 from torch.fx import Node
 
 from ..dsl import ast
-from ..dsl.source import FxrulesError, Problem
-from ..dsl.vocabulary import DTYPE_SETS, DTYPES, FACTS, MEASURES, VOCABULARY
-from . import computing, measures, operators
+from ..dsl.vocabulary import DTYPE_SETS, DTYPES, FACTS, MEASURES
+from ..dsl.walking import walk
+from . import calling, computing, measures, operators
+from .calling import Arguments
 from .constants import named_constant
-from .facts import Capture, attribute, capture, release
+from .facts import TENSORS, attribute, capture, release
 from .nodeview import Views
+from .places import Code, Place
 from .ruleset import Scope
 from .truth import Declined, Truth, Unknown, conjunction, disjunction, truth_of
-from .words import ON_TENSORS, WORDS, items_of, truthful
+from .words import items_of, truthful
 
-__all__ = ["Declined", "Unknown", "evaluate", "holds"]
-
-_MOST_STEPS = 100_000
-
-
-@define
-class _Budget:
-    steps: int = _MOST_STEPS
-
-    def spend(self) -> None:
-        self.steps -= 1
-        if self.steps < 0:
-            raise Declined(f"this takes more than {_MOST_STEPS} steps")
-
-
-@frozen
-class _Place:
-    """What an expression can see."""
-
-    bindings: Mapping[str, object]
-    views: Views
-    scope: Scope
-    out: Node | None
-    freeze: bool
-    budget: _Budget
+__all__ = ["Declined", "Unknown", "compiled", "evaluate", "holds", "is_true", "value_of"]
 
 
 def evaluate(
@@ -63,11 +43,11 @@ def evaluate(
 ) -> object:
     """The value of a rewrite-time expression: a number or size, text, dtype, tuple, tensor or captured node.
 
-    ``out`` is the matched root (``$out``); the values of constant tensors are read only
-    with ``freeze``. Raises Unknown for a fact that the graph does not have, `computing.Frozen`
-    where a value would have to be read without ``freeze``, Declined for anything else.
+    ``out`` and ``freeze`` as in `Place`. Raises Unknown for a fact that the graph does not
+    have, `computing.Frozen` where a value would have to be read without ``freeze``,
+    Declined for anything else.
     """
-    return release(_evaluate(expr, _Place(bindings, views, scope, out, freeze, _Budget())))
+    return value_of(compiled(expr), Place(bindings, views, scope, out, freeze))
 
 
 def holds(
@@ -80,190 +60,253 @@ def holds(
     freeze: bool = False,
 ) -> bool:
     """Whether a condition is true; raises as `evaluate` does. ``and``, ``or``, ``not`` are three-valued."""
-    return _test(expr, _Place(bindings, views, scope, out, freeze, _Budget()))
+    return is_true(compiled(expr), Place(bindings, views, scope, out, freeze))
 
 
-def _test(expr: ast.Expr, place: _Place) -> bool:
-    return truthful(_evaluate(expr, place))
+def value_of(code: Code, place: Place) -> object:
+    """`evaluate` for an expression that is compiled already."""
+    return release(code(place))
 
 
-def _truths(exprs: tuple[ast.Expr, ...], place: _Place) -> Iterator[Truth]:
-    return (truth_of(partial(_test, expr, place)) for expr in exprs)
+def is_true(code: Code, place: Place) -> bool:
+    """`holds` for a condition that is compiled already."""
+    return truthful(code(place))
 
 
-def _evaluate(expr: ast.Expr, place: _Place) -> object:
-    place.budget.spend()
+def compiled(expr: ast.Expr) -> Code:
+    """The expression as a function of the place where it stands. What has no value fails when it is reached."""
     match expr:
-        case ast.Number(value) | ast.String(value):
-            return value
+        case ast.Number(constant) | ast.String(constant):
+            return lambda place: constant
         case ast.Name(id):
-            return _name(id, place)
+            return _name(id)
         case ast.Special("out"):
-            return capture("$out", place.out, place.views, place.freeze)
-        case ast.Attribute():
-            return _attribute(expr, place)
+            return lambda place: capture("$out", place.out, place.views, place.freeze)
+        case ast.Attribute(base, name):
+            return _attribute(compiled(base), name)
         case ast.Call():
-            return _call(expr, place)
+            return _call(expr)
         case ast.Unary("not", operand):
-            return not _test(operand, place)
+            test = compiled(operand)
+            return lambda place: not truthful(test(place))
         case ast.Unary(op, operand):
-            return operators.unary(op, _evaluate(operand, place))
-        case ast.Binary("??", left, right):
-            first = _evaluate(left, place)
-            return _evaluate(right, place) if first is None else first
-        case ast.Binary(op, left, right):
-            return operators.binary(op, _evaluate(left, place), _evaluate(right, place))
+            value = compiled(operand)
+            return lambda place: operators.unary(op, value(place))
+        case ast.Binary(op, first, second):
+            return _binary(op, compiled(first), compiled(second))
         case ast.And(operands):
-            return conjunction(_truths(operands, place))
+            return _every(tuple(map(compiled, operands)), wanted=True)
         case ast.Or(operands):
-            return disjunction(_truths(operands, place))
+            return _every(tuple(map(compiled, operands)), wanted=False)
         case ast.Compare(ops, operands):
-            return operators.compare(ops, [_evaluate(operand, place) for operand in operands])
-        case ast.IfElse(then, test, other):
-            return _evaluate(then if _test(test, place) else other, place)
+            values = tuple(map(compiled, operands))
+            return lambda place: operators.compare(ops, [value(place) for value in values])
+        case ast.IfElse(then, condition, other):
+            yes, test, no = compiled(then), compiled(condition), compiled(other)
+            return lambda place: yes(place) if truthful(test(place)) else no(place)
         case ast.Tuple(items) | ast.List(items):
-            return _items(items, place)
+            return _items(items)
         case ast.Comprehension():
-            return tuple(_evaluate(expr.element, inner) for inner in _each(expr, place))
-        case ast.Index(value, items):
-            keys = tuple(_key(item, place) for item in items)
-            return operators.index(_evaluate(value, place), keys[0] if len(keys) == 1 else keys)
+            element, places = compiled(expr.element), _places(expr)
+            return lambda place: tuple([element(inner) for inner in places(place)])
+        case ast.Index(base, items):
+            return _index(compiled(base), items)
         case ast.Dict(entries):
-            return {_evaluate(key, place): _evaluate(value, place) for key, value in entries}
-    raise Declined("this is part of a pattern and has no value at rewrite time")
+            pairs = tuple((compiled(key), compiled(item)) for key, item in entries)
+            return lambda place: {key(place): item(place) for key, item in pairs}
+    return _declines("this is part of a pattern and has no value at rewrite time")
 
 
-def _name(id: str, place: _Place) -> object:
-    if id in place.bindings:
-        return capture(id, place.bindings[id], place.views, place.freeze)
-    if id in place.scope.constants:
-        return place.scope.constants[id]
-    found, constant = named_constant(id)
-    if found:
-        return constant
-    if id in DTYPE_SETS:
-        dtypes = tuple(getattr(torch, DTYPES.get(name, name)) for name in DTYPE_SETS[id])
-        return dtypes[0] if id in DTYPES else dtypes
-    raise Declined(f"`{id}` has no value here")
+def _declines(reason: str) -> Code:
+    def decline(place: Place) -> object:
+        raise Declined(reason)
+
+    return decline
 
 
-def _attribute(expr: ast.Attribute, place: _Place) -> object:
-    value = _evaluate(expr.value, place)
-    if expr.name in FACTS or not isinstance(value, Capture | torch.Tensor):
-        return attribute(value, expr.name)
-    return computing.apply(expr.name, (value,), {}, place.scope)
+def _name(id: str) -> Code:
+    is_known, known = _constant(id)
+
+    def read(place: Place) -> object:
+        if id in place.bindings:
+            return capture(id, place.bindings[id], place.views, place.freeze)
+        if id in place.scope.constants:
+            return place.scope.constants[id]
+        if is_known:
+            return known
+        raise Declined(f"`{id}` has no value here")
+
+    return read
 
 
-def _items(items: tuple[ast.Expr | ast.Star, ...], place: _Place) -> tuple[object, ...]:
-    found: list[object] = []
-    for item in items:
-        if isinstance(item, ast.Star):
-            found += items_of(_evaluate(item.value, place))
-        else:
-            found.append(_evaluate(item, place))
-    return items_of(tuple(found))
+def _constant(id: str) -> tuple[bool, object]:
+    """Whether a name means something everywhere, and what."""
+    is_known, known = named_constant(id)
+    if is_known or id not in DTYPE_SETS:
+        return is_known, known
+    dtypes = tuple(getattr(torch, DTYPES.get(name, name)) for name in DTYPE_SETS[id])
+    return True, dtypes[0] if id in DTYPES else dtypes
 
 
-def _each(expr: ast.Comprehension, place: _Place) -> Iterator[_Place]:
+def _attribute(base: Code, name: str) -> Code:
+    if name in FACTS:
+        return lambda place: attribute(base(place), name)
+
+    def read(place: Place) -> object:
+        value = base(place)
+        if isinstance(value, TENSORS):
+            return computing.apply(name, (value,), {}, place.scope)
+        return attribute(value, name)
+
+    return read
+
+
+def _binary(op: str, left: Code, right: Code) -> Code:
+    if op != "??":
+        return lambda place: operators.binary(op, left(place), right(place))
+
+    def first_known(place: Place) -> object:
+        value = left(place)
+        return right(place) if value is None else value
+
+    return first_known
+
+
+def _every(tests: tuple[Code, ...], *, wanted: bool) -> Code:
+    """``and``: whether all tests come out as ``wanted`` (True); ``or`` is the same for False, turned round.
+
+    The first test that comes out otherwise decides, in spite of unknown ones before it.
+    """
+
+    def test_all(place: Place) -> bool:
+        doubt: Unknown | None = None
+        for test in tests:
+            try:
+                if truthful(test(place)) is not wanted:
+                    return not wanted
+            except Unknown as unknown:
+                doubt = doubt or unknown
+        if doubt is not None:
+            raise doubt
+        return wanted
+
+    return test_all
+
+
+# ------------------------------------------------------------- lists, indices
+def _items(items: tuple[ast.Expr | ast.Star, ...]) -> Code:
+    codes = tuple(map(_item, items))
+
+    def build(place: Place) -> object:
+        found: list[object] = []
+        for is_spread, code in codes:
+            if is_spread:
+                found += items_of(code(place))
+            else:
+                found.append(code(place))
+        return items_of(tuple(found))
+
+    return build
+
+
+def _item(item: ast.Expr | ast.Star) -> tuple[bool, Code]:
+    """Whether an item of a list stands for several, and what it is."""
+    return (True, compiled(item.value)) if isinstance(item, ast.Star) else (False, compiled(item))
+
+
+def _places(expr: ast.Comprehension) -> Callable[[Place], Iterator[Place]]:
     """The places in which the element of a comprehension is evaluated, one for each item that passes."""
-    for item in items_of(_evaluate(expr.iterable, place)):
-        inner = evolve(place, bindings={**place.bindings, expr.name: item})
-        if expr.condition is None or _test(expr.condition, inner):
-            yield inner
+    iterable, name = compiled(expr.iterable), expr.name
+    condition = None if expr.condition is None else compiled(expr.condition)
+    cost = sum(1 for _ in walk(expr))
+
+    def each(place: Place) -> Iterator[Place]:
+        for item in items_of(iterable(place)):
+            place.budget.spend(cost)
+            inner = evolve(place, bindings={**place.bindings, name: item})
+            if condition is None or truthful(condition(inner)):
+                yield inner
+
+    return each
 
 
-def _key(item: ast.Expr | ast.Slice | ast.Dots, place: _Place) -> object:
+def _index(base: Code, items: tuple[ast.Expr | ast.Slice | ast.Dots, ...]) -> Code:
+    keys = tuple(map(_key, items))
+    if len(keys) == 1:
+        key = keys[0]
+        return lambda place: _indexed(key(place), base, place)
+    return lambda place: _indexed(tuple([key(place) for key in keys]), base, place)
+
+
+def _indexed(key: object, base: Code, place: Place) -> object:
+    return operators.index(base(place), key)
+
+
+def _key(item: ast.Expr | ast.Slice | ast.Dots) -> Code:
     match item:
         case ast.Dots():
-            return ...
+            return lambda place: ...
         case ast.Slice():
-            parts = (item.start, item.stop, item.step)
-            return slice(*(None if part is None else _evaluate(part, place) for part in parts))
-    return _evaluate(item, place)
+            parts = tuple(None if part is None else compiled(part) for part in (item.start, item.stop, item.step))
+            return lambda place: slice(*[None if part is None else part(place) for part in parts])
+    return compiled(item)
 
 
-def _call(call: ast.Call, place: _Place) -> object:
+# ---------------------------------------------------------------------- calls
+def _call(call: ast.Call) -> Code:
     match call.func:
         case ast.Name(id) if id in MEASURES:
-            return measures.measure(id, call.args, place.views, place.scope)
+            return lambda place: measures.measure(id, call.args, place.views, place.scope)
         case ast.Name("all" | "any" as id) if call.args and isinstance(call.args[0], ast.Comprehension | ast.List):
-            return _quantified(id, call.args[0], place)
+            return _quantified(id, call.args[0])
         case ast.Name(id):
-            args, kwargs = _arguments(call, place)
-            return _apply(id, args, kwargs, call, place)
+            return calling.function(id, _arguments(call), call.span)
         case ast.Attribute(base, name):
-            args, kwargs = _arguments(call, place)
-            value = _evaluate(base, place)
-            if name in FACTS:
-                fact = attribute(value, name)
-                return operators.index(fact, args[0]) if args else fact
-            return _apply(name, (value, *args), kwargs, call, place)
-    raise Declined("only a function or a method can be called")
+            return calling.method(name, compiled(base), _arguments(call), call.span)
+    return _declines("only a function or a method can be called")
 
 
-def _arguments(call: ast.Call, place: _Place) -> tuple[tuple[object, ...], dict[str, object]]:
-    args: list[object] = []
-    kwargs: dict[str, object] = {}
-    for arg in call.args:
-        match arg:
-            case ast.Keyword(name, value):
-                kwargs[name] = _evaluate(value, place)
-            case ast.Star(value):
-                args += items_of(_evaluate(value, place))
-            case ast.StarStar() | ast.Dots():
-                raise Declined("`**` and `...` stand in patterns only")
-            case _:
-                args.append(_evaluate(arg, place))
-    return tuple(args), kwargs
+def _arguments(call: ast.Call) -> Arguments:
+    steps = tuple(map(_argument, call.args))
+
+    def collect(place: Place) -> tuple[tuple[object, ...], dict[str, object]]:
+        args: list[object] = []
+        kwargs: dict[str, object] = {}
+        for kind, code in steps:
+            if kind is None:
+                args.append(code(place))
+            elif kind == "*":
+                args += items_of(code(place))
+            else:
+                kwargs[kind] = code(place)
+        return tuple(args), kwargs
+
+    return collect
 
 
-def _quantified(word: str, items: ast.Comprehension | ast.List, place: _Place) -> bool:
+def _argument(arg: ast.Expr | ast.Keyword | ast.Star | ast.StarStar | ast.Dots) -> tuple[str | None, Code]:
+    """The keyword of an argument, ``*`` where it stands for several, None for a plain one; and its value."""
+    match arg:
+        case ast.Keyword(name, value):
+            return name, compiled(value)
+        case ast.Star(value):
+            return "*", compiled(value)
+        case ast.StarStar() | ast.Dots():
+            return None, _declines("`**` and `...` stand in patterns only")
+    return None, compiled(arg)
+
+
+def _quantified(word: str, items: ast.Comprehension | ast.List) -> Code:
     """``all`` and ``any`` look at their items one by one, so that a known item decides in spite of unknown ones."""
+    decide = conjunction if word == "all" else disjunction
     if isinstance(items, ast.Comprehension):
-        truths: Iterator[Truth] = (truth_of(partial(_test, items.element, inner)) for inner in _each(items, place))
-    else:
-        truths = (truth for item in items.items for truth in _truths_of(item, place))
-    return conjunction(truths) if word == "all" else disjunction(truths)
+        element, places = compiled(items.element), _places(items)
+        return lambda place: decide(truth_of(partial(is_true, element, inner)) for inner in places(place))
+    codes = tuple(map(_item, items.items))
+    return lambda place: decide(truth for is_spread, code in codes for truth in _truths(is_spread, code, place))
 
 
-def _truths_of(item: ast.Expr | ast.Star, place: _Place) -> Iterator[Truth]:
-    if isinstance(item, ast.Star):
-        values = items_of(_evaluate(item.value, place))
-        return (truth_of(partial(truthful, value)) for value in values)
-    return _truths((item,), place)
-
-
-def _apply(name: str, args: tuple[object, ...], kwargs: dict[str, object], call: ast.Call, place: _Place) -> object:
-    if name in place.scope.helpers:
-        return _help(name, args, kwargs, call, place)
-    on_tensor = bool(args) and isinstance(args[0], Capture | torch.Tensor)
-    if name not in WORDS or (on_tensor and name in ON_TENSORS):
-        return computing.apply(name, args, kwargs, place.scope)
-    word = VOCABULARY[name]
-    if kwargs or len(args) < word.least or (word.most is not None and len(args) > word.most):
-        raise Declined(f"`{name}` does not take these arguments: {word.doc}")
-    return WORDS[name](*args)
-
-
-def _help(name: str, args: tuple[object, ...], kwargs: dict[str, object], call: ast.Call, place: _Place) -> object:
-    """Call a trusted helper. It sees constants by value where that is allowed, other tensors as fake ones."""
-    seen = [_for_helper(arg) for arg in args]
-    try:
-        result = place.scope.helpers[name](*seen, **{key: _for_helper(value) for key, value in kwargs.items()})
-    except (Declined, Unknown):
-        raise
-    except Exception as error:
-        raise FxrulesError(
-            Problem(call.span, "helper-failed", f"the helper `{name}` raised {type(error).__name__}: {error}")
-        ) from error
-    return tuple(result) if isinstance(result, list) else result
-
-
-def _for_helper(value: object) -> object:
-    match value:
-        case Capture(_, inner, views, freeze):
-            constant = views.constant(inner) if freeze else None
-            return value.fact("value") if constant is None else constant.detach()
-        case tuple():
-            return tuple(_for_helper(item) for item in value)
-    return value
+def _truths(is_spread: bool, code: Code, place: Place) -> Iterator[Truth]:
+    if is_spread:
+        return (truth_of(partial(truthful, value)) for value in items_of(code(place)))
+    return iter((truth_of(partial(is_true, code, place)),))

@@ -15,6 +15,7 @@ from .nodeview import Views
 from .truth import SYMBOLIC, Declined, Size, Truth, Unknown, conjunction, disjunction, equal, truth_of
 
 EXAMPLE_INPUTS = "pass example_inputs="
+_PLAIN_TYPES = frozenset({int, float, bool, complex, str, type(None)})
 
 
 @frozen
@@ -40,6 +41,8 @@ class Capture:
 
 
 Tensorlike: TypeAlias = Capture | torch.Tensor
+TENSORS = (Capture, torch.Tensor)
+"""`Tensorlike`, for ``isinstance``."""
 
 
 def capture(name: str, value: object, views: Views, freeze: bool = False) -> object:
@@ -51,17 +54,19 @@ def capture(name: str, value: object, views: Views, freeze: bool = False) -> obj
         case ModuleAttr():
             return Capture(name, value, views, freeze)
         case tuple() | list():
+            if _PLAIN_TYPES.issuperset(map(type, value)):
+                return tuple(value)  # most lists are shapes
             return tuple(capture(f"{name}[{i}]", item, views, freeze) for i, item in enumerate(value))
     return value
 
 
 def release(value: object) -> object:
     """The value to bind: what `capture` wrapped, unwrapped."""
-    match value:
-        case Capture(_, inner):
-            return inner
-        case tuple():
-            return tuple(release(item) for item in value)
+    if isinstance(value, Capture):
+        return value.value
+    if isinstance(value, tuple):
+        plain = _PLAIN_TYPES.issuperset(map(type, value))
+        return tuple(value) if plain else tuple(release(item) for item in value)
     return value
 
 
@@ -103,9 +108,7 @@ _MISSING = object()
 def _tensor_attribute(value: Tensorlike, name: str) -> object:
     match name:
         case "dtype" | "device" | "layout" | "requires_grad":
-            fact = tensor_fact(value, name)
-            facts = {"dtype": fact.dtype, "device": fact.device, "layout": fact.layout}
-            return facts.get(name, fact.requires_grad)
+            return getattr(tensor_fact(value, name), name)
         case "shape":
             return shape_of(value)
         case "ndim" | "rank":

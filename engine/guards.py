@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import torch
+from attrs import frozen
 from torch.fx import Node
 
 from ..dsl import ast
@@ -14,11 +15,13 @@ from ..dsl.phrases import format_expr
 from . import declarations
 from .candidates import Candidate, Match, Mismatch
 from .computing import Frozen
-from .evaluation import evaluate, holds
+from .evaluation import compiled, evaluate, is_true, value_of
 from .facts import Capture, capture, describe
 from .nodeview import Views, level_of
+from .observers import is_observer
+from .places import Code, Place
 from .ruleset import Rule
-from .shapes import Declared, solve
+from .shapes import Declared, Dim, solve
 from .surface import declared_names, header_dims
 from .truth import Declined, Unknown, equal
 from .words import items_of
@@ -33,40 +36,64 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
 
     ``freeze``: the caller lets values of parameters be baked into new constants.
     """
-    root = candidate.root
-    bindings: Bindings = {name: candidate.bindings.get(name) for name in _names(rule)}
-    nodes = _with_unread_items(rule, candidate, bindings, views)
-    kept = tuple(node for node in map(bindings.get, sorted(rule.keep)) if isinstance(node, Node))
+    root, plan = candidate.root, _plan(rule)
+    bindings: Bindings = {name: candidate.bindings.get(name) for name in plan.names}
+    nodes = _with_unread_items(plan, candidate, bindings, views)
+    kept = tuple([node for node in map(bindings.get, plan.keep) if isinstance(node, Node)])
     mismatch = (
-        _wrong_kind(rule, bindings, views)
-        or _bind_dims(rule, bindings, views)
+        _wrong_kind(plan, bindings, views)
+        or _bind_dims(rule, plan, bindings, views)
         or _unequal(rule, candidate, bindings, views)
         or _read_outside(root, nodes, kept, views)
-        or _conditions(rule, root, bindings, views, freeze)
+        or _conditions(rule, plan, root, bindings, views, freeze)
         or (_not_frozen(root, views, freeze) if rule.freeze else None)
     )
     return mismatch or Match(rule, root, nodes, bindings, kept)
 
 
-@lru_cache(maxsize=4096)
-def _names(rule: Rule) -> tuple[str, ...]:
-    return declared_names(rule.ast)
+@frozen(eq=False)
+class _Plan:
+    """What is the same for all candidates of a rule.
+
+    ``typed`` and ``shaped`` are the parameters with a type and with dims, ``unpackings``
+    the assignments to several names; ``conditions`` come with their compiled expression.
+    """
+
+    names: tuple[str, ...]
+    keep: tuple[str, ...]
+    typed: tuple[ast.Param, ...]
+    shaped: tuple[tuple[ast.Param, tuple[Dim, ...]], ...]
+    dims: frozenset[str]
+    unpackings: tuple[ast.Assign, ...]
+    conditions: tuple[tuple[ast.Where | ast.Let, ast.Expr, Code], ...]
 
 
 @lru_cache(maxsize=4096)
-def _dims(rule: Rule) -> frozenset[str]:
-    return header_dims(rule.ast.params) - rule.scope.constants.keys()
+def _plan(rule: Rule) -> _Plan:
+    params = rule.ast.params
+    exprs = [one.assign.value if isinstance(one, ast.Let) else one.condition for one in rule.conditions]
+    return _Plan(
+        declared_names(rule.ast),
+        tuple(sorted(rule.keep)),
+        tuple(param for param in params if param.type is not None),
+        tuple((param, param.type.dims) for param in params if param.type and param.type.dims is not None),
+        header_dims(params) - rule.scope.constants.keys(),
+        tuple(assign for assign in rule.match.assigns if len(assign.targets) > 1),
+        tuple((one, expr, compiled(expr)) for one, expr in zip(rule.conditions, exprs, strict=True)),
+    )
 
 
 # ------------------------------------------------------------ kinds and sizes
-def _wrong_kind(rule: Rule, bindings: Bindings, views: Views) -> Mismatch | None:
-    found = (declarations.check(param, bindings[param.name], views) for param in rule.ast.params)
-    return next((mismatch for mismatch in found if mismatch is not None), None)
+def _wrong_kind(plan: _Plan, bindings: Bindings, views: Views) -> Mismatch | None:
+    for param in plan.typed:
+        mismatch = declarations.check(param, bindings[param.name], views)
+        if mismatch is not None:
+            return mismatch
+    return None
 
 
-def _bind_dims(rule: Rule, bindings: Bindings, views: Views) -> Mismatch | None:
-    dims = _dims(rule)
-    shapes = list(_declared_shapes(rule, bindings, views))
+def _bind_dims(rule: Rule, plan: _Plan, bindings: Bindings, views: Views) -> Mismatch | None:
+    dims, shapes = plan.dims, list(_declared_shapes(plan, bindings, views))
     if not dims and not shapes:
         return None
     known = {
@@ -81,15 +108,13 @@ def _bind_dims(rule: Rule, bindings: Bindings, views: Views) -> Mismatch | None:
     return None
 
 
-def _declared_shapes(rule: Rule, bindings: Bindings, views: Views) -> Iterator[Declared]:
-    for param in rule.ast.params:
-        if param.type is None or param.type.dims is None or bindings[param.name] is None:
-            continue
+def _declared_shapes(plan: _Plan, bindings: Bindings, views: Views) -> Iterator[Declared]:
+    for param, dims in plan.shaped:
         value = bindings[param.name]
         for item in value if param.star and isinstance(value, tuple) else (value,):
             fact = views.fact(item)
             if isinstance(fact, torch.Tensor):
-                yield Declared(param.name, param.type.dims, tuple(fact.shape))
+                yield Declared(param.name, dims, tuple(fact.shape))
 
 
 def _unequal(rule: Rule, candidate: Candidate, bindings: Bindings, views: Views) -> Mismatch | None:
@@ -107,13 +132,15 @@ def _unequal(rule: Rule, candidate: Candidate, bindings: Bindings, views: Views)
 
 
 # ---------------------------------------------------------------------- users
-def _with_unread_items(rule: Rule, candidate: Candidate, bindings: Bindings, views: Views) -> tuple[Node, ...]:
+def _with_unread_items(plan: _Plan, candidate: Candidate, bindings: Bindings, views: Views) -> tuple[Node, ...]:
     """The covered nodes, and the items of ``q, k, v = split(...)`` that nobody reads.
 
     Items that the pattern names but does not reach are bound, so that ``users(k)`` has an answer.
     """
+    if not plan.unpackings:
+        return candidate.nodes
     nodes = list(candidate.nodes)
-    for assign in rule.match.assigns:
+    for assign in plan.unpackings:
         for place, node in _items(assign, bindings):
             if bindings.get(assign.targets[place]) is None:
                 bindings[assign.targets[place]] = node
@@ -124,8 +151,6 @@ def _with_unread_items(rule: Rule, candidate: Candidate, bindings: Bindings, vie
 
 def _items(assign: ast.Assign, bindings: Bindings) -> list[tuple[int, Node]]:
     """The items of the tuple that a destructuring reads, with their places, as far as the graph has them."""
-    if len(assign.targets) < 2:
-        return []
     values = [bindings.get(target) for target in assign.targets]
     read = next((value for value in values if isinstance(value, Node)), None)
     if read is None or read.target is not operator.getitem or not isinstance(read.args[0], Node):
@@ -140,24 +165,23 @@ def _read_outside(root: Node, nodes: tuple[Node, ...], kept: tuple[Node, ...], v
     for node in nodes:
         if node is root or node in kept:
             continue
-        outside = [user for user in views.users(node) if user not in nodes]
-        if outside:
-            reader = "an output of the graph" if outside[0].op == "output" else f"also read by `{outside[0].name}`"
+        outside = next((user for user in node.users if user not in nodes and not is_observer(user)), None)
+        if outside is not None:
+            reader = "an output of the graph" if outside.op == "output" else f"also read by `{outside.name}`"
             return Mismatch("users", f"inner value `{node.name}` is {reader}; `keep` a name for it to allow that", node)
     return None
 
 
 # ------------------------------------------------------------------ where, let
-def _conditions(rule: Rule, root: Node, bindings: Bindings, views: Views, freeze: bool) -> Mismatch | None:
+def _conditions(rule: Rule, plan: _Plan, root: Node, bindings: Bindings, views: Views, freeze: bool) -> Mismatch | None:
     """Run ``where`` and ``let`` in written order; ``let`` values go into ``bindings``."""
-    may_read = _not_frozen(root, views, freeze) is None
-    for clause in rule.conditions:
-        expr = clause.assign.value if isinstance(clause, ast.Let) else clause.condition
+    may_read = bool(plan.conditions) and _not_frozen(root, views, freeze) is None
+    for clause, expr, code in plan.conditions:
+        place = Place(bindings, views, rule.scope, root, may_read)
         try:
             if isinstance(clause, ast.Let):
-                value = evaluate(expr, bindings, views, rule.scope, out=root, freeze=may_read)
-                bindings.update(_unpacked(clause.assign.targets, value))
-            elif not holds(expr, bindings, views, rule.scope, out=root, freeze=may_read):
+                bindings.update(_unpacked(clause.assign.targets, value_of(code, place)))
+            elif not is_true(code, place):
                 return Mismatch("where", clause.reason or f"`{format_expr(expr)}` does not hold", root)
         except Unknown as unknown:
             return Mismatch("missing fact", str(unknown), root)

@@ -7,26 +7,26 @@ from torch.fx import Node
 
 _CHECKS = frozenset(
     {
-        "aten._assert_tensor_metadata.default",
-        "aten._assert_scalar.default",
-        "aten._assert_async.default",
-        "aten._assert_async.msg",
-        "aten.sym_constrain_range.default",
-        "aten.sym_constrain_range_for_size.default",
+        "aten::_assert_tensor_metadata",
+        "aten::_assert_scalar",
+        "aten::_assert_async",
+        "aten::_assert_async.msg",
+        "aten::sym_constrain_range",
+        "aten::sym_constrain_range_for_size",
     }
 )
 _READS = frozenset(
     {
-        "aten.sym_size.int",
-        "aten.sym_size.default",
-        "aten.sym_stride.int",
-        "aten.sym_stride.default",
-        "aten.sym_numel.default",
-        "aten.sym_storage_offset.default",
-        "aten.size.int",
-        "aten.size.default",
-        "aten.dim.default",
-        "aten.numel.default",
+        "aten::sym_size.int",
+        "aten::sym_size",
+        "aten::sym_stride.int",
+        "aten::sym_stride",
+        "aten::sym_numel",
+        "aten::sym_storage_offset",
+        "aten::size.int",
+        "aten::size",
+        "aten::dim",
+        "aten::numel",
     }
 )
 _READ_METHODS = frozenset({"size", "dim", "numel", "stride", "storage_offset", "nelement", "ndimension"})
@@ -49,9 +49,9 @@ def _is_check(node: Node) -> bool:
         return str(node.target).rpartition(".")[2] == "_guards_fn"
     if node.op != "call_function":
         return False
-    return node.target in _CHECK_FUNCTIONS or (
-        isinstance(node.target, torch._ops.OpOverload) and str(node.target) in _CHECKS
-    )
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._name in _CHECKS
+    return node.target in _CHECK_FUNCTIONS
 
 
 def _is_read(node: Node) -> bool:
@@ -62,7 +62,7 @@ def _is_read(node: Node) -> bool:
     if node.target is getattr:
         return len(node.args) > 1 and node.args[1] in _READ_ATTRIBUTES
     if isinstance(node.target, torch._ops.OpOverload):
-        return str(node.target) in _READS
+        return node.target._name in _READS
     # arithmetic on sizes: only where it is known to be about numbers
     return getattr(node.target, "__module__", "") in ("_operator", "math", "torch") and isinstance(
         node.meta.get("val", node.meta.get("example_value")),

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from . import computing
-from .facts import Capture, describe, release
+from .facts import TENSORS, Capture, describe, release
 from .nodeview import same_value
 from .truth import SYMBOLIC, Declined, conjunction, disjunction, equal, ordered, truth_of
 from .words import LONGEST, items_of
@@ -94,25 +94,30 @@ def compare(ops: tuple[str, ...], values: list[object]) -> object:
     >>> compare(("<", "<="), [1, 2, 2])
     True
     """
-    if len(ops) == 1 and ops[0] in _COMPARISONS and _by_element(*values):
-        return computing.run(_COMPARISONS[ops[0]], (computing.read(values[0]), computing.read(values[1])), {})
+    if len(ops) == 1:
+        return _compare_two(ops[0], *values)
     steps = zip(ops, values, values[1:], strict=False)
     return conjunction(truth_of(partial(_compare, op, left, right)) for op, left, right in steps)
 
 
+def _compare_two(op: str, first: object, second: object) -> object:
+    if op in _COMPARISONS and _by_element(first, second):
+        return computing.run(_COMPARISONS[op], (computing.read(first), computing.read(second)), {})
+    return _compare(op, first, second)
+
+
 def _by_element(first: object, second: object) -> bool:
     """Whether this compares values of constants: a tensor, or a captured one with a number."""
-    for one, other in ((first, second), (second, first)):
-        if isinstance(one, torch.Tensor) or (isinstance(one, Capture) and isinstance(other, int | float)):
-            return True
-    return False
+    if isinstance(first, TENSORS):
+        return isinstance(first, torch.Tensor) or isinstance(second, torch.Tensor | int | float)
+    return isinstance(second, torch.Tensor) or (isinstance(second, Capture) and isinstance(first, int | float))
 
 
 def _compare(op: str, left: object, right: object) -> bool:
     match op:
         case "==" | "!=":
             for one in (left, right):
-                if isinstance(one, Capture | torch.Tensor):
+                if isinstance(one, TENSORS):
                     raise Declined(f"{describe(one)} is a tensor: compare its facts, or use `is`")
             return equal(left, right) is (op == "==")
         case "is" | "is not":

@@ -89,15 +89,23 @@ def disjunction(truths: Iterable[Truth]) -> bool:
     return not conjunction(truth if isinstance(truth, Unknown) else not truth for truth in truths)
 
 
+# Types whose values are equal, or not, at once.
+_EXACT = frozenset({bool, int, str, torch.dtype, type(None)})
+
+
 def equal(first: object, second: object) -> bool:
     """Equality of plain values; sequences item by item, sizes for every size.
 
     >>> equal((2, 3), [2, 3]), equal(torch.device("cpu"), "cpu"), equal(torch.float16, (torch.float16,))
     (True, True, False)
     """
+    if type(first) in _EXACT and type(second) in _EXACT:
+        return first == second
     if isinstance(first, tuple | list) and isinstance(second, tuple | list):
         if len(first) != len(second):
             return False
+        if _EXACT.issuperset(map(type, first)) and _EXACT.issuperset(map(type, second)):
+            return tuple(first) == tuple(second)
         return conjunction(truth_of(partial(equal, a, b)) for a, b in zip(first, second, strict=True))
     if isinstance(first, torch.device) and isinstance(second, str):
         return second in (str(first), first.type)

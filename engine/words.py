@@ -49,8 +49,10 @@ def truthful(value: object) -> bool:
     >>> truthful(None), truthful(0.5), truthful(())
     (False, True, False)
     """
+    if isinstance(value, bool):
+        return value
     match value:
-        case None | bool() | int() | float() | str() | tuple():
+        case None | int() | float() | str() | tuple():
             return bool(value)
         case torch.SymBool():
             return decide(value)
