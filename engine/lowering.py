@@ -45,6 +45,7 @@ from .patterns import (
     Shared,
     Term,
     Through,
+    leaf_names,
 )
 from .ruleset import Rule, Scope, find_pattern
 from .spellings import read_param
@@ -128,16 +129,8 @@ def _operator(name: str, operands: tuple[ast.Expr, ...], frame: Frame) -> Term:
     absent = optional.index(True)
     plain = [getattr(one, "value", one) if is_leaf else one for one, is_leaf in zip(operands, optional, strict=True)]
     present = [_lower(one, frame) for one in plain]
-    names = _leaf_names(present[absent])
+    names = leaf_names(present[absent])
     return Alternatives((Op(family, tuple(enumerate(present))), Absent(names, present[1 - absent])))
-
-
-def _leaf_names(term: Term) -> tuple[str, ...]:
-    """The captures of a term that become None where it is absent."""
-    match term:
-        case Bind(name) | As(_, name) | Shared(name, _):
-            return (name,)
-    return ()
 
 
 def _call(call: ast.Call, frame: Frame) -> Term:
@@ -183,7 +176,7 @@ def _op(family: Family, args: tuple[object, ...], frame: Frame) -> Term:
 def _argument(value: ast.Expr, family: Family, position: int, frame: Frame) -> Term:
     if isinstance(value, ast.Optional) and not isinstance(value.value, ast.Call):
         inner = _lower(value.value, frame)
-        return Maybe(_leaf_names(inner), inner)
+        return Maybe(leaf_names(inner), inner)
     term = _lower(value, frame)
     if not isinstance(term, Literal):
         return term

@@ -213,3 +213,11 @@ def height(term: Term) -> float:
         case Through():
             return inf
     return 0
+
+
+def leaf_names(term: Term) -> tuple[str, ...]:
+    """The captures of a term that become None where it is absent."""
+    match term:
+        case Bind(name) | As(_, name) | Shared(name, _):
+            return (name,)
+    return ()
