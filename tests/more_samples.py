@@ -13,9 +13,15 @@ from torch import nn
 
 def more_calls() -> Iterator[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]:
     """Calls that torch's own samples leave out."""
+    yield from _operators_and_methods()
+    yield from _reductions_and_choices()
+    yield from _networks_and_factories()
+
+
+def _operators_and_methods() -> Iterator[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]:
+    """Operators, also those that write; sizes, casts and moves."""
     x, y = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
-    matrix, image, counts = torch.randn(3, 3), torch.randn(1, 4, 6, 6), torch.tensor([2, 0, 1])
-    weight, mask = torch.randn(6, 4, 3, 3), x > 0
+    matrix, counts, mask = torch.randn(3, 3), torch.tensor([2, 0, 1]), x > 0
     for numbers in (torch.maximum, torch.remainder, torch.pow, torch.sub, torch.div):
         yield numbers, (x, y), {}
     for index in (0, (Ellipsis, slice(1, 3)), (None, 1), mask):
@@ -30,7 +36,7 @@ def more_calls() -> Iterator[tuple[Callable[..., Any], tuple[Any, ...], dict[str
         yield shift, (counts, 1), {}
     yield operator.ipow, (x, 2), {}
     yield operator.imatmul, (matrix, matrix), {}
-    for method in (
+    for method in [
         "size",
         "stride",
         "dim",
@@ -40,7 +46,7 @@ def more_calls() -> Iterator[tuple[Callable[..., Any], tuple[Any, ...], dict[str
         "storage_offset",
         "detach",
         "is_contiguous",
-    ):
+    ]:
         yield getattr(torch.Tensor, method), (x,), {}
     yield torch.Tensor.size, (x, -1), {}
     yield torch.Tensor.stride, (x, 1), {}
@@ -51,6 +57,12 @@ def more_calls() -> Iterator[tuple[Callable[..., Any], tuple[Any, ...], dict[str
     yield torch.Tensor.type, (x, torch.float64), {}
     yield torch.Tensor.type_as, (x, y.double()), {}
     yield torch.Tensor.view, (x, torch.int32), {}
+
+
+def _reductions_and_choices() -> Iterator[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]:
+    """Ops whose overloads differ by what they are given."""
+    x, y = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
+    matrix, image, mask = torch.randn(3, 3), torch.randn(1, 4, 6, 6), x > 0
     for activation in (torch.relu_, torch.celu_, torch.selu_, F.leaky_relu_, F.hardtanh_, F.elu_, torch.detach_):
         yield activation, (x,), {}
     yield torch.Tensor.copy_, (x, y), {}
@@ -76,6 +88,12 @@ def more_calls() -> Iterator[tuple[Callable[..., Any], tuple[Any, ...], dict[str
     yield torch.unsafe_split_with_sizes, (x, [1, 2], 1), {}
     for made in (torch.atleast_1d, torch.atleast_2d, torch.atleast_3d, torch.detach, torch.numel, torch.vander):
         yield made, (x[0, 0],), {}
+
+
+def _networks_and_factories() -> Iterator[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]:
+    """Layers, windows, factories, recurrent cells."""
+    x, image, weight = torch.randn(2, 3, 4), torch.randn(1, 4, 6, 6), torch.randn(6, 4, 3, 3)
+    matrix, counts = torch.randn(3, 3), torch.tensor([2, 0, 1])
     yield torch.conv2d, (image, weight), {"padding": "same"}
     yield torch.conv2d, (image, weight, None, (1, 2), 1), {}
     yield torch.conv_tbc, (torch.randn(5, 2, 3), torch.randn(3, 3, 4), torch.randn(4)), {}

@@ -241,4 +241,7 @@ def module_samples() -> Iterator[tuple[nn.Module, tuple[Any, ...], dict[str, Any
                     warnings.simplefilter("ignore")
                     module = info.module_cls(*made.args, **made.kwargs).train(training)
                 yield module, tuple(sample.forward_input.args), dict(sample.forward_input.kwargs)
-    yield from more_modules()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some classes are deprecated
+        more = list(more_modules())
+    yield from more

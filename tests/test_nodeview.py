@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -10,36 +9,14 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from op_samples import Sample, node_of, run, same_result
-from torch import nn
-from torch.fx import Graph, Node
-from torch.nn.utils import parametrizations
+from op_samples import run, same_result
+from single_nodes import Site
 
-from fxrules.dsl import ast
 from fxrules.engine.families import REQUIRED, load_table
-from fxrules.engine.kinds import ModuleAttr
-from fxrules.engine.nodeview import Views, level_of, normalise_dim, same_number, same_value
+from fxrules.engine.nodeview import level_of, normalise_dim
 from fxrules.engine.spellings import emit
 
 aten = torch.ops.aten
-
-
-class Site:
-    """A graph with two inputs of known shape and one without facts, for tests of single nodes."""
-
-    def __init__(self, owner: nn.Module | None = None, shape: tuple[int, ...] = (2, 3, 4, 5)) -> None:
-        self.graph, self.owner = Graph(), owner
-        self.x, self.y, self.unknown = (self.graph.placeholder(name) for name in ("x", "y", "unknown"))
-        for node in (self.x, self.y):
-            node.meta["val"] = torch.randn(shape)
-        self.views = Views(self.graph, owner)
-
-    def call(self, target: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Node:
-        return node_of(self.graph, (target, args, kwargs))
-
-    def seen(self, node: Node) -> tuple[str, tuple[Any, ...]] | None:
-        view = self.views.own(node)
-        return None if view is None else (view.family.name, view.args)
 
 
 # ------------------------------------------------------------------ one op, many spellings
@@ -296,184 +273,6 @@ def test_a_dim_out_of_range_stays_as_it_is() -> None:
     assert normalise_dim(None, 3) is None
 
 
-# -------------------------------------------------------------------------- equivalents
-def _ways_to_transpose(rank: int) -> list[tuple[Callable[..., Any] | str, tuple[Any, ...]]]:
-    ways: list[tuple[Callable[..., Any] | str, tuple[Any, ...]]] = [
-        ("permute", (order,)) for order in itertools.permutations(range(rank))
-    ]
-    ways += [(torch.transpose, pair) for pair in itertools.product(range(-rank, rank), repeat=2)]
-    ways += [(torch.movedim, pair) for pair in itertools.product(range(rank), repeat=2)]
-    ways += [("t", ()), (aten.numpy_T.default, ())] if rank == 2 else []
-    return [*ways, (aten.mT.default, ())]
-
-
-@pytest.mark.parametrize("rank", [2, 3, 4])
-def test_every_view_of_a_transposition_computes_the_same(rank: int) -> None:
-    site = Site(shape=(2, 3, 4, 5)[:rank])
-    names = set()
-    for target, args in _ways_to_transpose(rank):
-        node = site.call(target, site.x, *args)
-        expected = run(target, (site.x, *args), {}, {site.x: site.x.meta["val"]})
-        views = site.views.views(node)
-        assert len({(view.family.name, view.args) for view in views}) == len(views)
-        for view in views:
-            call = emit(load_table(), view.family, view.args, "aten")
-            assert call is not None
-            assert same_result(expected, run(*call, {site.x: site.x.meta["val"]})), f"{node.format_node()} as {view}"
-            names.add(view.family.name)
-    assert names == {"permute", "transpose", "movedim", "mT", *(("t", "T") if rank == 2 else ())}
-
-
-def test_a_swap_of_the_last_two_is_seen_in_every_way() -> None:
-    site = Site()
-    ways = [
-        site.call(getattr, site.x, "mT"),
-        site.call("transpose", site.x, -2, -1),
-        site.call(torch.swapaxes, site.x, 3, 2),
-        site.call("permute", site.x, 0, 1, 3, 2),
-        site.call(aten.movedim.int, site.x, 2, 3),
-    ]
-    for node in ways:
-        assert site.views.view_as(node, "mT") is not None
-        assert [view.args[1:] for view in site.views.views_as(node, "permute")] == [((0, 1, 3, 2),)]
-        assert {view.args[1:] for view in site.views.views_as(node, "transpose")} == {(2, 3), (3, 2)}
-    assert site.views.view_as(site.call("permute", site.x, 0, 2, 1, 3), "mT") is None
-    assert site.views.view_as(site.call("permute", site.x, 0, 2, 3, 1), "transpose") is None
-
-
-def test_without_a_rank_only_what_holds_for_every_rank() -> None:
-    site = Site()
-    swap = site.call("transpose", site.unknown, -1, -2)
-    other = site.call("transpose", site.unknown, 1, 2)
-    assert [(view.family.name, view.args[1:]) for view in site.views.views(swap)] == [
-        ("transpose", (-1, -2)),
-        ("transpose", (-2, -1)),
-        ("mT", ()),
-    ]
-    assert [(view.family.name, view.args[1:]) for view in site.views.views(other)] == [
-        ("transpose", (1, 2)),
-        ("transpose", (2, 1)),
-    ]
-
-
-def test_square_is_the_second_power() -> None:
-    site = Site()
-    square, power, cube = (
-        site.call(torch.square, site.x),
-        site.call(operator.pow, site.x, 2),
-        site.call("pow", site.x, 3),
-    )
-    assert [view.family.name for view in site.views.views(square)] == ["square", "pow"]
-    assert [view.family.name for view in site.views.views(power)] == ["pow", "square"]
-    assert [view.family.name for view in site.views.views(cube)] == ["pow"]
-    assert site.views.view_as(site.call(operator.mul, site.x, site.x), "square") is None
-
-
-# ------------------------------------------------------------------------------ modules
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 4, 3, stride=2, padding=1)
-        self.norm = nn.BatchNorm2d(4)
-        self.drop = nn.Dropout(0.3)
-        self.block = nn.Sequential(nn.Linear(5, 6, bias=False), nn.ReLU(inplace=True))
-
-
-def test_a_module_call_is_its_function_with_its_attributes() -> None:
-    net = Net().eval()
-    site = Site(net)
-    conv = site.graph.call_module("conv", (site.x,))
-    weight, bias = ModuleAttr("conv.weight"), ModuleAttr("conv.bias")
-    assert site.seen(conv) == ("conv2d", (site.x, weight, bias, (2, 2), (1, 1), (1, 1), 1))
-    assert site.seen(site.graph.call_module("block.0", (site.x,))) == (
-        "linear",
-        (site.x, ModuleAttr("block.0.weight"), None),
-    )
-    assert site.seen(site.graph.call_module("block.1", (site.x,))) is None, "in place"
-    assert site.views.fact(weight) is net.conv.weight
-    drop = site.graph.call_module("drop", (site.x,))
-    assert site.seen(drop) == ("dropout", (site.x, 0.3, False, False))
-    assert site.views.effect(drop) == "pure"
-    net.train()
-    site.views.forget([drop])
-    assert site.seen(drop) == ("dropout", (site.x, 0.3, True, False))
-    assert site.views.effect(drop) == "random"
-
-
-class Shifted(nn.Linear):
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return super().forward(input) + 1
-
-
-def test_a_module_that_does_more_than_its_class_says_is_opaque() -> None:
-    root = nn.Module()
-    hooked, early, padded = nn.Linear(2, 2), nn.Linear(2, 2), nn.Conv1d(1, 1, 1, padding_mode="circular")
-    hooked.register_forward_hook(lambda module, args, output: output + 1)
-    early.register_forward_pre_hook(lambda module, args: None)
-    modules = {
-        "hooked": hooked,
-        "early": early,
-        "padded": padded,
-        "shifted": Shifted(2, 2),
-        "normed": parametrizations.weight_norm(nn.Linear(2, 2)),
-        "plain": nn.Linear(2, 2),
-    }
-    for name, module in modules.items():
-        root.add_module(name, module)
-    site = Site(root)
-    found = {name: site.seen(site.graph.call_module(name, (site.x,))) is not None for name in [*modules, "missing"]}
-    assert [name for name, seen in found.items() if seen] == ["plain"]
-
-
-# ----------------------------------------------------------------------------- constants
-def test_constants_are_what_the_program_does_not_write() -> None:
-    root = nn.Module()
-    root.weight = nn.Parameter(torch.ones(2))
-    root.register_buffer("still", torch.ones(2))
-    root.register_buffer("moved", torch.ones(2))
-    graph = Graph()
-    placeholders = {name: graph.placeholder(name) for name in ("x", "p_weight", "b_moved")}
-    nodes = {name: graph.get_attr(name) for name in ("weight", "still", "moved")}
-    graph.call_method("add_", (graph.call_method("view", (nodes["moved"], -1)), 1))
-    graph.call_function(aten.mul_.Tensor, (placeholders["b_moved"], 2))
-    lifted = {"p_weight": torch.zeros(3), "b_moved": torch.zeros(3)}
-    views = Views(graph, root, lifted=lifted)
-    assert views.constant(nodes["weight"]) is root.weight
-    assert views.constant(nodes["still"]) is root.still
-    assert views.constant(nodes["moved"]) is None, "a view of it is written to"
-    assert views.constant(placeholders["p_weight"]) is lifted["p_weight"]
-    assert views.constant(placeholders["b_moved"]) is None
-    assert views.constant(placeholders["x"]) is None
-    assert views.constant(2) is None
-
-
-def test_statistics_of_a_training_batch_norm_are_not_constant() -> None:
-    net = Net().eval()
-    graph = Graph()
-    norm = graph.call_module("norm", (graph.placeholder("x"),))
-    mean = ModuleAttr("norm.running_mean")
-    assert Views(graph, net).constant(mean) is net.norm.running_mean
-    net.train()
-    views = Views(graph, net)
-    assert views.effect(norm) == "mutates"
-    assert views.constant(mean) is None
-    assert views.constant(ModuleAttr("norm.weight")) is net.norm.weight
-
-
-def test_facts_come_from_whatever_the_graph_has() -> None:
-    site = Site()
-    val, example, shaped = (site.graph.placeholder(name) for name in "abc")
-    tensor = torch.empty(2, 3)
-    val.meta["val"], example.meta["example_value"] = tensor, tensor
-    shaped.meta["tensor_meta"] = torch.fx.passes.shape_prop._extract_tensor_metadata(torch.empty(4, 5).t())
-    assert site.views.fact(val) is tensor
-    assert site.views.fact(example) is tensor
-    fact = site.views.fact(shaped)
-    assert (fact.shape, fact.stride(), fact.dtype) == ((5, 4), (1, 5), torch.float32)
-    assert site.views.fact(site.unknown) is None
-    assert site.views.fact(3) is None
-
-
 # ---------------------------------------------------------------------- users, exactness
 def test_observers_are_not_users() -> None:
     site = Site()
@@ -518,59 +317,3 @@ def test_forget_looks_again() -> None:
     site.views.forget([node])
     assert site.seen(node) == ("sub", (site.y, site.x, 1))
     assert site.seen(reader) == ("softmax", (node, 1, None)), "so are those of its readers"
-
-
-# -------------------------------------------------------------------------------- values
-@pytest.mark.parametrize(
-    ("a", "b", "same"),
-    [
-        (1, 1.0, True),
-        (True, 1, False),
-        (float("nan"), float("nan"), True),
-        ((1, (2.0,)), (1.0, (2,)), True),
-        ((1, 2), (1,), False),
-        (slice(None, 2), slice(None, 2), True),
-        (slice(None, 2), slice(0, 2), False),
-        (torch.float32, torch.float32, True),
-        (torch.float32, "float32", False),
-        (None, 0, False),
-        ("a", "a", True),
-        (torch.device("cpu"), torch.device("cpu"), True),
-    ],
-)
-def test_equal_values(a: object, b: object, same: bool) -> None:
-    assert same_value(a, b) is same
-    assert same_value(b, a) is same
-
-
-def test_nodes_are_one_value_if_they_are_one_node_or_read_one_attribute() -> None:
-    site = Site()
-    first, second, third = (site.graph.get_attr(name) for name in ("w", "w", "v"))
-    assert same_value(first, second)
-    assert not same_value(first, third)
-    assert same_value(site.x, site.x)
-    assert not same_value(site.x, site.y)
-    assert not same_value(site.x, 1)
-
-
-@pytest.mark.parametrize(
-    ("literal", "value", "dtype", "same"),
-    [
-        (0.7978845608028654, 0.7978845834732056, torch.float32, True),
-        (0.7978845608028654, 0.7978845834732056, torch.bfloat16, True),
-        (0.7978845608028654, 0.7978845834732056, torch.float64, False),
-        (0.7978845608028654, 0.7978845834732056, None, False),
-        (0.797, 0.79788, torch.bfloat16, False),
-        (1, 1.0, None, True),
-        (1, True, None, False),
-        (16777217, 16777216, torch.float32, False),
-        (float("inf"), float("inf"), None, True),
-        (ast.Number(0.8, 1e-3), 0.8005, None, True),
-        (ast.Number(0.8, 1e-3), 0.802, torch.float32, False),
-        (ast.Number(0.5), 0.5, torch.float16, True),
-    ],
-)
-def test_literals_are_compared_in_the_dtype_of_the_op(
-    literal: ast.Number | float, value: float, dtype: torch.dtype | None, same: bool
-) -> None:
-    assert same_number(literal, value, dtype) is same
