@@ -61,6 +61,31 @@ def _llama() -> nn.Module:
     return transformers.LlamaModel(config)
 
 
+def _t5() -> nn.Module:
+    config = transformers.T5Config(
+        d_model=_WIDTH, d_kv=12, d_ff=2 * _WIDTH, num_layers=2, num_heads=_HEADS, vocab_size=_WORDS, use_cache=False,
+        feed_forward_proj="gated-gelu", attn_implementation="eager",
+    )  # fmt: skip
+    return transformers.T5EncoderModel(config)
+
+
+def _gemma() -> nn.Module:
+    config = transformers.GemmaConfig(
+        hidden_size=_WIDTH, num_hidden_layers=2, num_attention_heads=_HEADS, num_key_value_heads=_HEADS // 2,
+        head_dim=12, intermediate_size=2 * _WIDTH, vocab_size=_WORDS, max_position_embeddings=_LENGTH, use_cache=False,
+        **_OPTIONS,
+    )  # fmt: skip
+    return transformers.GemmaModel(config)
+
+
+def _gpt_neox() -> nn.Module:
+    config = transformers.GPTNeoXConfig(
+        hidden_size=_WIDTH, num_hidden_layers=2, num_attention_heads=_HEADS, intermediate_size=2 * _WIDTH,
+        vocab_size=_WORDS, max_position_embeddings=_LENGTH, use_cache=False, **_OPTIONS,
+    )  # fmt: skip
+    return transformers.GPTNeoXModel(config)
+
+
 def _words(draw: torch.Generator) -> Mapping[str, Tensor]:
     return {"input_ids": torch.randint(0, _WORDS, (2, 11), generator=draw)}
 
@@ -86,17 +111,31 @@ TRANSFORMERS = {
     )
 }
 
+SMALL = {
+    family.name: family
+    for family in (
+        Family("t5", _t5, _masked_words),
+        Family("gemma", _gemma, _words),
+        Family("gpt_neox", _gpt_neox, _masked_words),
+    )
+}
+"""Models of two layers that write the same things in other ways."""
+
 
 def build(name: str, dtype: torch.dtype = torch.float32) -> nn.Module:
     """A model by name, in eval mode, with random weights."""
     torch.manual_seed(0)
-    return randomised(TRANSFORMERS[name].build()).to(dtype).eval()
+    return randomised(_family(name).build()).to(dtype).eval()
 
 
 def draw_inputs(name: str, dtype: torch.dtype = torch.float32, seed: int = 0) -> dict[str, Any]:
     """Random keyword inputs for a model by name."""
-    drawn = TRANSFORMERS[name].inputs(torch.Generator().manual_seed(seed))
+    drawn = _family(name).inputs(torch.Generator().manual_seed(seed))
     return {key: value.to(dtype) if value.is_floating_point() else value for key, value in drawn.items()}
+
+
+def _family(name: str) -> Family:
+    return TRANSFORMERS[name] if name in TRANSFORMERS else SMALL[name]
 
 
 def randomised(model: nn.Module) -> nn.Module:

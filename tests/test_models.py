@@ -63,6 +63,36 @@ def test_every_layer_is_fused(name: str, dtype: torch.dtype, form: str) -> None:
     assert compared, str(compared)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # a bias and a mask on unscaled scores; the mean alone in f32; NewGELU
+        ("t5", {"std.attention.sdpa": 2, "std.normalization.rms_norm": 5, "std.activation.gelu_tanh": 2}),
+        # the weight of its RMSNorm is 1 + w: the norm is fused without it
+        ("gemma", {"std.attention.sdpa": 2, "std.normalization.rms_norm": 5}),
+        ("gpt_neox", {"std.attention.sdpa": 2}),
+    ],
+    ids=models.SMALL,
+)
+def test_other_ways_of_writing_are_fused_too(name: str, expected: dict[str, int], dtype: torch.dtype) -> None:
+    result = fxrules.rewrite(program(name, dtype), RULES)
+    assert fusions(result.report) == expected
+    compared = result.compare(fresh(name, dtype))
+    assert compared, str(compared)
+
+
+def test_sizes_may_be_symbolic() -> None:
+    sizes = {"input_ids": {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}}
+    inputs = models.draw_inputs("llama")
+    exported = torch.export.export(models.build("llama"), (), inputs, dynamic_shapes=sizes)
+    result = fxrules.rewrite(exported, RULES)
+    assert fusions(result.report) == FUSIONS["llama"]
+    longer = {"input_ids": torch.randint(0, 97, (3, 17))}
+    compared = result.compare([((), inputs), ((), longer)])
+    assert compared, str(compared)
+
+
 def test_a_second_run_finds_nothing() -> None:
     once = fxrules.rewrite(program("llama", torch.float32), RULES).model
     again = fxrules.rewrite(once, RULES)

@@ -40,9 +40,12 @@ SPECIAL = (
 )
 
 
-def cases(*levels: str, firing: bool = False) -> Iterator[object]:
+def cases(*levels: str, firing: bool = False, learning: bool = False) -> Iterator[object]:
+    """Every example at each level; ``firing`` ones only, or those whose inputs have gradients, too."""
     for number, (rule, example, siblings) in enumerate(cases_of(RULES)):
-        for level in () if firing and example.expected is None else levels:
+        learns = not rule.freeze and any(value.is_floating_point() for value in draw_inputs(example, 0))
+        left_out = (firing and example.expected is None) or (learning and not learns)
+        for level in () if left_out else levels:
             yield pytest.param(rule, example, siblings, level, id=f"{rule.name}-{number}-{level}")
 
 
@@ -85,6 +88,26 @@ def test_special_values_go_the_same_way(
                 outcome.before, outcome.after, tuple(inputs), contract=rule.numerics, changes=rule.changes
             )
             assert compared, f"{outcome.place}\n{compared}"
+
+
+@pytest.mark.parametrize(("rule", "example", "siblings", "level"), list(cases("torch", firing=True, learning=True)))
+def test_gradients_stay(
+    rule: fxrules.Rule, example: ast.Example, siblings: tuple[fxrules.Rule, ...], level: str
+) -> None:
+    outcome = run_example(rule, example, level, siblings)
+    inputs = draw_inputs(example, 0)
+    coarse = 2e-2 if any(value.dtype is torch.bfloat16 for value in inputs) else 1e-5
+    for old, new in zip(gradients(outcome.before, inputs), gradients(outcome.after, inputs), strict=True):
+        assert (new.double() - old.double()).norm() <= coarse * old.double().norm()
+
+
+def gradients(model: nn.Module, inputs: tuple[Tensor, ...]) -> list[Tensor]:
+    """The gradients of a random sum of the outputs by each floating input."""
+    leaves = [value.clone().requires_grad_(value.is_floating_point()) for value in inputs]
+    out = model(*leaves)
+    weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(7)).to(out.dtype)
+    (out * weights).sum().backward()
+    return [leaf.grad for leaf in leaves if leaf.grad is not None]
 
 
 def special(like: Tensor) -> Tensor:
