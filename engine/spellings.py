@@ -5,7 +5,7 @@ A spelling is read and written by the same form, so that what is emitted is read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -33,11 +33,33 @@ def emit(table: FamilyTable, family: Family, args: Sequence[Any], level: str, *,
     for wanted in groups:
         forms = [form for form in family.forms if form.level in wanted and form.kind != "module"]
         for strict in (True, False):
-            for form in forms:
-                call = emit_form(family, form, args, strict)
-                if call is not None:
-                    return call
+            calls = list(_calls(family, forms, args, strict))
+            if calls:
+                return calls[0] if level == "torch" else min(calls, key=_starts_with_number)
     return None
+
+
+def _calls(family: Family, forms: Sequence[Form], args: Sequence[Any], strict: bool) -> Iterator[Call]:
+    """The ways to say an op, the preferred one first; operands are swapped to get a tensor before a number."""
+    numbers_first = _is_number(args[0]) if args else False
+    for form in forms:
+        call = emit_form(family, form, args, strict)
+        if call is not None:
+            yield call
+            if not numbers_first:
+                return
+    if numbers_first and family.commutative:
+        swapped = (args[1], args[0], *args[2:])
+        yield from (call for form in forms if (call := emit_form(family, form, swapped, strict)) is not None)
+
+
+def _starts_with_number(call: Call) -> bool:
+    """ATen graphs have ``rsub(x, 1)`` and ``add(x, 1)``, not ``sub(1, x)`` and ``add(1, x)``."""
+    return bool(call[1]) and _is_number(call[1][0])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | complex)
 
 
 def emit_form(family: Family, form: Form, args: Sequence[Any], strict: bool = True) -> Call | None:

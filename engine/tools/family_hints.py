@@ -178,7 +178,8 @@ FIXED: Mapping[str, object] = {
 # ... in these families only.
 FIXED_IN: Mapping[str, Mapping[str, object]] = {
     **{name: {"weight": None} for name in ("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss")},
-    "elu": {"scale": 1, "input_scale": 1}, "to": {"pin_memory": False},
+    "elu": {"scale": 1, "input_scale": 1},
+    "to": {"pin_memory": False},
 }
 
 # Own parameters that are words for the user and numbers in a schema; the key is a packet and the parameter.
