@@ -71,12 +71,13 @@ Role: TypeAlias = Bound | Fixed | Ignored | Free
 class Form:
     """One spelling of a family.
 
-    ``level`` is ``"torch"``, ``"aten"`` or ``"any"`` (``operator.*``, which also works on Python numbers and tuples
-    in an ATen graph); ``"core_aten"`` has its place here too, and no forms yet. ``kind`` is ``"function"``, ``"method"``, ``"attribute"`` (``x.mT``) or ``"module"``. ``params``
-    is the spelling's own signature in its own order, ``roles`` says what each one is for the family, ``constants``
-    are the family parameters (by index) that this spelling cannot vary. For a module, own parameters whose name starts
-    with ``@`` are attributes of the module, the others arguments of its call. ``declared`` forms come from a ``family``
-    statement: their own names and defaults are those of the callable, once it is there.
+    ``level`` is ``"torch"``, ``"aten"`` or ``"any"`` (``operator.*``, which also works on Python numbers and
+    tuples in an ATen graph); ``"core_aten"`` has its place here too, and no forms yet. ``kind`` is
+    ``"function"``, ``"method"``, ``"attribute"`` (``x.mT``) or ``"module"``. ``params`` is the spelling's own
+    signature in its own order, ``roles`` says what each one is for the family, ``constants`` are the family
+    parameters (by index) that this spelling cannot vary. For a module, own parameters whose name starts with
+    ``@`` are attributes of the module, the others arguments of its call. ``declared`` forms come from a
+    ``family`` statement: their own names and defaults are those of the callable, once it is there.
     """
 
     level: str
