@@ -8,18 +8,18 @@ must cover the whole rewritten graph.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import torch
 from attrs import evolve, fields, frozen, has
-from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ..dsl import ast
 from ..dsl.source import FxrulesError, Problem, Span
-from ..dsl.vocabulary import DTYPE_SETS, DTYPES
 from .candidates import Match
 from .emission import Emitter, Refusal
 from .expansion import expand
@@ -29,10 +29,9 @@ from .metadata import Propagation
 from .nodeview import Views
 from .rewriting import rewrite
 from .ruleset import Rule, RuleSet
+from .samples import draw_tensor, fake_of, is_tensor, stand_in, symbolic_sizes
 
 LEVELS = ("torch", "aten")
-_FIRST_SIZE = 5
-"""The size that the first symbolic dim of an example stands for; the others get the next ones."""
 
 
 @frozen(eq=False)
@@ -40,7 +39,7 @@ class Outcome:
     """What an example did at one level; ``problem`` is "" where it did as it says.
 
     ``before`` is the graph that was built, ``after`` the rewritten one (the same one where
-    nothing fired). ``inputs`` makes arguments for both.
+    nothing fired); `samples.draw_inputs` makes arguments for both.
     """
 
     rule: Rule
@@ -133,12 +132,12 @@ def build_graph(rule: Rule, example: ast.Example, level: str) -> GraphModule:
 
     Raises FxrulesError where the body has no form at the level.
     """
-    owner = nn.Module()
+    owner = GraphModule(nn.Module(), Graph())
     # A random op is emitted as a module that follows the mode; folding needs eval mode.
     owner.train(not rule.freeze)
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
-    graph = Graph(owner)
-    bound = _leaves(example, owner, graph, mode)
+    graph = owner.graph
+    bound = _leaves(example, owner, mode)
     output = graph.output(None)
     views = Views(graph, owner, rule.scope.table)
     match = Match(rule, output, (), bound)
@@ -149,101 +148,32 @@ def build_graph(rule: Rule, example: ast.Example, level: str) -> GraphModule:
         message = f"the example cannot be built at level {level}: {refusal.mismatch.reason}"
         raise FxrulesError(Problem(example.span, "example", message)) from refusal
     output.args = (results[0] if len(results) == 1 else results,)
-    return GraphModule(owner, graph)
+    owner.recompile()
+    return owner
 
 
-def _leaves(example: ast.Example, owner: nn.Module, graph: Graph, mode: FakeTensorMode) -> dict[str, object]:
-    sizes = _symbolic_sizes(example.params)
+def _leaves(example: ast.Example, owner: GraphModule, mode: FakeTensorMode) -> dict[str, object]:
+    """The header's names: inputs and parameters as nodes of ``owner``'s graph, numbers as they are."""
+    sizes = symbolic_sizes(example.params)
     bound: dict[str, object] = {}
     draw = torch.Generator().manual_seed(0)
     for param in example.params:
-        if not _is_tensor(param):
-            bound[param.name] = _number(param)
+        if not is_tensor(param):
+            bound[param.name] = stand_in(param)
             continue
         value = draw_tensor(param, sizes, draw)
         if param.type and param.type.qualifier == "const":
-            floating = value.is_floating_point()
-            owner.register_parameter(param.name, nn.Parameter(value)) if floating else owner.register_buffer(
-                param.name, value
-            )
-            node = graph.get_attr(param.name)
+            if value.is_floating_point():
+                owner.register_parameter(param.name, nn.Parameter(value))
+            else:
+                owner.register_buffer(param.name, value)
+            node = owner.graph.get_attr(param.name)
             node.meta["val"] = mode.from_tensor(value, static_shapes=True)
         else:
-            node = graph.placeholder(param.name)
-            node.meta["val"] = _fake(value, param, mode)
+            node = owner.graph.placeholder(param.name)
+            node.meta["val"] = fake_of(value, param, mode)
         bound[param.name] = node
     return bound
-
-
-def draw_inputs(example: ast.Example, seed: int) -> tuple[Tensor, ...]:
-    """Random arguments for the graph of an example, in order."""
-    draw = torch.Generator().manual_seed(seed)
-    sizes = _symbolic_sizes(example.params)
-    wanted = [param for param in example.params if _is_tensor(param) and param.type and param.type.qualifier != "const"]
-    return tuple(draw_tensor(param, sizes, draw) for param in wanted)
-
-
-def draw_tensor(param: ast.Param, sizes: Mapping[str, int], draw: torch.Generator) -> Tensor:
-    """A random tensor as a parameter declares it; constants are positive, so that one may be a variance."""
-    assert param.type is not None
-    shape = [_size(dim, sizes, param) for dim in param.type.dims or ()]
-    dtype = _dtype(param.type.names[0])
-    if dtype == torch.bool:
-        return torch.randint(0, 2, shape, generator=draw).bool()
-    if not (dtype.is_floating_point or dtype.is_complex):
-        return torch.randint(0 if dtype == torch.uint8 else -9, 10, shape, generator=draw).to(dtype)
-    if param.type.qualifier == "const":
-        return (torch.rand(shape, generator=draw) + 0.5).to(dtype)
-    return torch.randn(shape, generator=draw, dtype=torch.promote_types(dtype, torch.float32)).to(dtype)
-
-
-def _is_tensor(param: ast.Param) -> bool:
-    if param.type is None or param.type.dims is None:
-        return param.type is not None and param.type.names == ("Tensor",)
-    return True
-
-
-def _number(param: ast.Param) -> object:
-    kind = param.type.names[0] if param.type else "number"
-    if kind not in ("number", "int", "float", "bool"):
-        _unfit(param.span, f"an example cannot make a value for `{param.name}`: it has no tensor type")
-    return {"number": 0.5, "float": 0.5, "int": 2, "bool": True}[kind]
-
-
-def _dtype(name: str) -> torch.dtype:
-    name = DTYPE_SETS.get(name, ("f32",))[0]
-    found = getattr(torch, DTYPES.get(name, name))
-    assert isinstance(found, torch.dtype)
-    return found
-
-
-def _symbolic_sizes(params: Iterable[ast.Param]) -> dict[str, int]:
-    """Sizes for the dims that have names, all different, so that no two become one symbol."""
-    dims = [dim for param in params if param.type for dim in param.type.dims or ()]
-    names = dict.fromkeys(dim.id for dim in dims if isinstance(dim, ast.Name))
-    return {name: size for size, name in enumerate(names, _FIRST_SIZE)}
-
-
-def _size(dim: object, sizes: Mapping[str, int], param: ast.Param) -> int:
-    match dim:
-        case ast.Number(int(value)):
-            return value
-        case ast.Name(id):
-            return sizes[id]
-    return _unfit(param.span, f"the sizes of `{param.name}` in an example are numbers or names")
-
-
-def _unfit(span: Span | None, message: str) -> Any:
-    raise FxrulesError(Problem(span, "example", message))
-
-
-def _fake(value: Tensor, param: ast.Param, mode: FakeTensorMode) -> FakeTensor:
-    """The fake tensor of an input: a dim with a name is a symbol, the same one wherever the name stands."""
-    dims = (param.type.dims if param.type else None) or ()
-    if not any(isinstance(dim, ast.Name) for dim in dims):
-        return mode.from_tensor(value, static_shapes=True)
-    kinds = [DimDynamic.DUCK if isinstance(dim, ast.Name) else DimDynamic.STATIC for dim in dims]
-    return mode.from_tensor(value, symbolic_context=StatelessSymbolicContext(dynamic_sizes=kinds))
 
 
 # ------------------------------------------------------------------ the graph expected
@@ -253,50 +183,65 @@ def _difference(rule: Rule, example: ast.Example, model: GraphModule) -> str:
     views = Views(model.graph, model, rule.scope.table)
     given = model.graph.output_node().args[0]
     results = list(given) if isinstance(given, list | tuple) else [given]
-    if len(results) != len(example.expected.results):
-        return f"it gives {len(results)} values, expected {len(example.expected.results)}"
     covered: set[Node] = set()
     for expected, actual in zip(example.expected.results, results, strict=True):
+        if isinstance(expected, ast.Special):
+            covered.update(_above(actual))
+            continue
         if isinstance(expected, ast.Name) and expected.id in {param.name for param in example.params}:
             if not (isinstance(actual, Node) and actual.target == expected.id):
                 return f"the result is not `{expected.id}`"
             continue
         if not isinstance(actual, Node):
             return f"the result is {actual!r}, no node"
-        body = ast.Block(example.expected.assigns, (expected,))
-        query = Rule(rule.name, _query(rule.ast, example, body), rule.scope)
+        query = _query(rule, example, ast.Block(example.expected.assigns, (expected,)))
         fitting = (one for one in candidates(query, actual, views) if _is_own(one.bindings, example))
         found = next(fitting, None)
         if found is None:
             return "it is not as expected"
         covered.update(found.nodes)
+        for name in query.params.keys() - {param.name for param in example.params}:
+            covered.update(_above(found.bindings.get(name)))
     extra = [node.name for node in model.graph.nodes if node.op.startswith("call") and node not in covered]
     return f"the node `{extra[0]}` is not expected" if extra else ""
 
 
-def _query(rule: ast.Rule, example: ast.Example, body: ast.Block) -> ast.Rule:
-    """A rule without ``rewrite`` whose pattern is an expected body."""
-    return evolve(rule, params=example.params, clauses=(ast.Match(_anything(body)),), doc=None)
+def _query(rule: Rule, example: ast.Example, body: ast.Block) -> Rule:
+    """A rule without ``rewrite`` whose pattern is an expected body; each ``$any`` becomes a leaf of its own."""
+    names = (f"$any {number}" for number in count())
+    made: list[ast.Param] = []
+
+    def with_leaves(value: Any) -> Any:
+        if isinstance(value, ast.Special):
+            made.append(ast.Param(next(names)))
+            return ast.Name(made[-1].name, span=value.span)
+        if isinstance(value, tuple):
+            return tuple(map(with_leaves, value))
+        if has(type(value)) and not isinstance(value, Span):
+            inner = [field.name for field in fields(type(value)) if field.name != "span"]
+            return evolve(value, **{name: with_leaves(getattr(value, name)) for name in inner})
+        return value
+
+    match = ast.Match(with_leaves(body))
+    return Rule(rule.name, evolve(rule.ast, params=(*example.params, *made), clauses=(match,), doc=None), rule.scope)
 
 
-def _anything(value: Any) -> Any:
-    """A piece of the tree with ``_`` in place of ``$any``."""
-    if isinstance(value, ast.Special):
-        return ast.Name("_", span=value.span)
-    if isinstance(value, tuple):
-        return tuple(_anything(item) for item in value)
-    if has(type(value)) and not isinstance(value, Span):
-        inner = {field.name: getattr(value, field.name) for field in fields(type(value)) if field.name != "span"}
-        return evolve(value, **{name: _anything(item) for name, item in inner.items()})
-    return value
+def _above(value: object) -> set[Node]:
+    """A node that ``$any`` stands for, and all that it is computed from."""
+    found: set[Node] = set()
+    pending = [value] if isinstance(value, Node) else []
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending += node.all_input_nodes
+    return found
 
 
 def _is_own(bindings: Mapping[str, object], example: ast.Example) -> bool:
     """Whether each name of the header stands for the input or parameter of that name."""
     for param in example.params:
         value = bindings.get(param.name)
-        if value is None:
-            continue
         if isinstance(value, Node) and (value.op not in ("placeholder", "get_attr") or value.target != param.name):
             return False
     return True

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 LAYERS = 12
 _WIDTH, _HEADS, _WORDS, _LENGTH = 48, 4, 97, 32
 # With the usual range of 0.02 attention is nearly uniform, and a wrong key changes the outputs by 1e-6.
-_OPTIONS = {"attn_implementation": "eager", "initializer_range": 0.2}
+_OPTIONS: dict[str, Any] = {"attn_implementation": "eager", "initializer_range": 0.2}
 
 
 @frozen
@@ -64,8 +64,9 @@ def _llama() -> nn.Module:
 def _t5() -> nn.Module:
     config = transformers.T5Config(
         d_model=_WIDTH, d_kv=12, d_ff=2 * _WIDTH, num_layers=2, num_heads=_HEADS, vocab_size=_WORDS, use_cache=False,
-        feed_forward_proj="gated-gelu", attn_implementation="eager",
+        feed_forward_proj="gated-gelu",
     )  # fmt: skip
+    config._attn_implementation = "eager"
     return transformers.T5EncoderModel(config)
 
 
@@ -166,7 +167,8 @@ class BasicBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         around = x if self.downsample is None else self.downsample(x)
         y = self.relu(self.bn1(self.conv1(x)))
-        return self.relu(self.bn2(self.conv2(y)) + around)
+        z: Tensor = self.relu(self.bn2(self.conv2(y)) + around)
+        return z
 
 
 class ResNet(nn.Module):
@@ -183,7 +185,8 @@ class ResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.layers(self.relu(self.bn1(self.conv1(x))))
-        return self.fc(x.mean(dim=(2, 3)))
+        scores: Tensor = self.fc(x.mean(dim=(2, 3)))
+        return scores
 
 
 BATCH_NORMS = 1 + 2 * 8 + 3

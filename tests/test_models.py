@@ -37,7 +37,7 @@ def fresh(name: str, dtype: torch.dtype) -> Any:
     return (), models.draw_inputs(name, dtype, seed=1)
 
 
-def count(model: ExportedProgram | GraphModule, target: object) -> int:
+def count(model: ExportedProgram | GraphModule, target: torch._ops.OpOverload) -> int:
     return len(model.graph.find_nodes(op="call_function", target=target))
 
 

@@ -16,7 +16,8 @@ from fxrules.dsl import ast
 from fxrules.dsl.formatter import format_file
 from fxrules.dsl.parser import parse, read
 from fxrules.engine.contracts import describe
-from fxrules.engine.examples import LEVELS, cases_of, draw_inputs, examples_of, run_example
+from fxrules.engine.examples import LEVELS, cases_of, examples_of, run_example
+from fxrules.engine.samples import draw_inputs
 
 RULES = fxrules.load("std")
 HOME = Path(__file__).resolve().parent.parent / "rules"
