@@ -208,7 +208,9 @@ def _compare_outputs(
             errors.setdefault(name, []).append(measure(old, new, exact.get(name), contract))
             looks.setdefault(name, f"{str(old.dtype).removeprefix('torch.')}{list(old.shape)}")
     pooled = {name: pool(each) for name, each in errors.items()}
-    return tuple(OutputComparison(name, looks[name], judge(one, contract, coarsest), one) for name, one in pooled.items())
+    return tuple(
+        OutputComparison(name, looks[name], judge(one, contract, coarsest), one) for name, one in pooled.items()
+    )
 
 
 def _coarsest(model: torch.nn.Module, calls: tuple[Call, ...]) -> torch.dtype | None:

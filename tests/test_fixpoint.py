@@ -59,7 +59,7 @@ rule other(x: float[...]) { match exp(x) rewrite cos(x) numerics differs "t" }
 """
     model = symbolic_trace(Chain())
     before = model.code
-    with pytest.raises(fxrules.FxrulesError, match="these rules undo each other at node `.*`: ") as caught:
+    with pytest.raises(fxrules.FxrulesError, match=r"these rules undo each other at node `.*`: ") as caught:
         _rewrite(text, model)
     message = caught.value.problems[0].message
     assert "`text.there`" in message and "`text.back`" in message and "`text.other`" not in message

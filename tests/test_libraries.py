@@ -54,9 +54,9 @@ def test_missing_things_are_named(tmp_path: Path) -> None:
         fxrules.load("sdt")
     with pytest.raises(fxrules.FxrulesError, match=r"`std.atention`.*\n.*did you mean `std.attention`"):
         fxrules.load("std.atention")
-    with pytest.raises(fxrules.FxrulesError, match="nowhere.rules"):
+    with pytest.raises(fxrules.FxrulesError, match=r"nowhere\.rules"):
         fxrules.load(tmp_path / "nowhere.rules")
-    with pytest.raises(fxrules.FxrulesError, match="no .rules files"):
+    with pytest.raises(fxrules.FxrulesError, match=r"has no \.rules files"):
         fxrules.load(tmp_path)
 
 

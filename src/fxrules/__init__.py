@@ -26,7 +26,8 @@ __all__ = [
 
 _HOMES = {
     "Comparison": "engine.comparison", "compare": "engine.comparison",
-    "Found": "engine.rewriting", "Result": "engine.rewriting", "find": "engine.rewriting", "rewrite": "engine.rewriting",
+    "Found": "engine.rewriting", "Result": "engine.rewriting",
+    "find": "engine.rewriting", "rewrite": "engine.rewriting",
     "load": "engine.libraries", "Report": "engine.report", "Rule": "engine.ruleset", "RuleSet": "engine.ruleset",
     "FxrulesError": "dsl.source", "Problem": "dsl.source",
 }  # fmt: skip

@@ -9,9 +9,9 @@ import argparse
 from functools import partial
 
 import torch
+from models import build, draw_inputs
 from rich.console import Console
 from rich.table import Table
-from models import build, draw_inputs
 from torch.fx import GraphModule
 
 import fxrules

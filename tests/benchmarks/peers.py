@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from unittest import mock
 
 import torch
@@ -19,11 +18,13 @@ def gelu_pattern(x: torch.Tensor) -> torch.Tensor:
     half = aten.mul.Tensor(x, 0.5)
     inner = aten.add.Tensor(x, aten.mul.Tensor(aten.pow.Tensor_Scalar(x, 3.0), 0.044715))
     tanh = aten.tanh.default(aten.mul.Tensor(inner, 0.7978845608028654))
-    return aten.mul.Tensor(half, aten.add.Tensor(tanh, 1.0))
+    result: torch.Tensor = aten.mul.Tensor(half, aten.add.Tensor(tanh, 1.0))
+    return result
 
 
 def gelu_replacement(x: torch.Tensor) -> torch.Tensor:
-    return torch.ops.aten.gelu.default(x, approximate="tanh")
+    result: torch.Tensor = torch.ops.aten.gelu.default(x, approximate="tanh")
+    return result
 
 
 def time_replace_pattern(module: GraphModule, runs: int) -> tuple[int, Sample, Sample]:
@@ -44,6 +45,9 @@ def time_inductor(module: GraphModule, runs: int) -> tuple[int, int, Sample]:
     joint_graph.lazy_init(torch.device("cpu"))
     patterns = joint_graph.patterns
     found: list[int] = []
-    once: Callable[[GraphModule], None] = lambda target: found.append(patterns.apply(target.graph))
+
+    def once(target: GraphModule) -> None:
+        found.append(patterns.apply(target.graph))
+
     taken = sample(once, lambda: copy.deepcopy(module), runs)
     return sum(len(entries) for entries in patterns.patterns.values()), found[0], taken
