@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import torch
 
 from ..dsl.arithmetic import NAMED, fold
-from ..dsl.vocabulary import DTYPES, FORMATS
+from ..dsl.vocabulary import DTYPE_SETS, DTYPES, FORMATS
 
-__all__ = ["fold", "named_constant"]
+__all__ = ["constant_of", "fold", "named_constant"]
 
 _NAMED: Mapping[str, object] = {
     "True": True,
@@ -30,3 +30,16 @@ def named_constant(name: str) -> tuple[bool, object]:
     (False, None)
     """
     return name in _NAMED, _NAMED.get(name)
+
+
+def constant_of(name: str) -> tuple[bool, object]:
+    """`named_constant`, and the names of several dtypes as their tuple.
+
+    >>> constant_of("complex")
+    (True, (torch.complex64, torch.complex128))
+    """
+    is_known, value = named_constant(name)
+    if is_known or name not in DTYPE_SETS:
+        return is_known, value
+    dtypes = tuple(getattr(torch, DTYPES.get(one, one)) for one in DTYPE_SETS[name])
+    return True, dtypes[0] if name in DTYPES else dtypes

@@ -17,6 +17,8 @@ from .kinds import ModuleAttr
 from .nodeview import Views
 
 _PLAIN_CLASSES = (torch.Tensor, torch.nn.Parameter, FakeTensor)
+_OF_TENSORS = frozenset({"Tensor", *DTYPES})
+_TENSORS = (Node, ModuleAttr, torch.Tensor)
 _TORCH_VALUES: Mapping[str, type] = {
     "str": str,
     "dtype": torch.dtype,
@@ -39,18 +41,18 @@ def check(param: ast.Param, value: object, views: Views) -> Mismatch | None:
         return (
             None if optional else _mismatch(f"`{param.name}` is None, its type `{spell(declared)}` has no `?`", value)
         )
-    reasons = [_reason(param.name, name, declared, value, views) for name in declared.names]
-    if None in reasons:
-        return _not_constant(param.name, declared, value, views)
-    mismatches = [reason for reason in reasons if isinstance(reason, Mismatch)]
+    mismatches: list[Mismatch] = []
+    for name in declared.names:
+        mismatch = _reason(param.name, name, declared, value, views)
+        if mismatch is None:
+            return _not_constant(param.name, declared, value, views)
+        mismatches.append(mismatch)
     return next((one for one in mismatches if one.kind == "missing fact"), mismatches[0])
 
 
 def is_tensor_type(declared: ast.Type | None) -> bool:
     """Whether a type admits only tensors: ``Tensor``, anything in brackets, a dtype name alone."""
-    return declared is not None and (
-        declared.dims is not None or all(name in ("Tensor", *DTYPES) for name in declared.names)
-    )
+    return declared is not None and (declared.dims is not None or _OF_TENSORS.issuperset(declared.names))
 
 
 def spell(declared: ast.Type) -> str:
@@ -66,7 +68,7 @@ def _mismatch(reason: str, value: object) -> Mismatch:
 
 def _reason(name: str, wanted: str, declared: ast.Type, value: object, views: Views) -> Mismatch | None:
     """Why ``value`` is none of what one name of the type admits."""
-    if declared.dims is not None or wanted in ("Tensor", *DTYPES):
+    if declared.dims is not None or wanted in _OF_TENSORS:
         return _not_tensor(name, wanted, declared, value, views)
     if wanted in _TORCH_VALUES:
         fits = isinstance(value, _TORCH_VALUES[wanted])
@@ -80,7 +82,7 @@ def _reason(name: str, wanted: str, declared: ast.Type, value: object, views: Vi
 
 
 def _not_tensor(name: str, wanted: str, declared: ast.Type, value: object, views: Views) -> Mismatch | None:
-    if not isinstance(value, Node | ModuleAttr | torch.Tensor):
+    if not isinstance(value, _TENSORS):
         return _mismatch(f"`{name}` must be a tensor, it is {describe(value)}", value)
     fact = views.fact(value)
     if fact is None:

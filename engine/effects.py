@@ -171,7 +171,8 @@ def _below(path: str, prefix: str) -> bool:
 
 def new_sharing(old: Node, new: Node, made: Iterable[Node], index: EffectIndex) -> frozenset[Place]:
     """The places that ``new`` may share memory with and ``old`` did not; ``made`` are the new nodes."""
-    return index.bases([new]) - index.bases([old], surely=True) - frozenset(made)
+    bases = index.bases([new]) - frozenset(made)
+    return bases - index.bases([old], surely=True) if bases else bases
 
 
 def sharing_problem(old: Node, shared: frozenset[Place], index: EffectIndex, *, declared: bool) -> Mismatch | None:

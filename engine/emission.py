@@ -46,11 +46,8 @@ class Emitter:
     level: str
     before: Node
     made: list[Node] = field(factory=list, init=False)
-    _meta: Mapping[str, object] = field(init=False)
+    _meta: Mapping[str, object] | None = field(default=None, init=False)
     _read: dict[object, Node] = field(factory=dict, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._meta = merged_meta(self.match)
 
     # ----------------------------------------------------------------------- ops
     def op(self, name: str, *args: Any, **kwargs: Any) -> Node:
@@ -115,6 +112,8 @@ class Emitter:
             entries = self.propagation.entries(node)
         except Impossible as impossible:
             raise self.refusal("interface", f"the replacement does not fit: {impossible}") from impossible
+        if self._meta is None:  # many rules create no node
+            self._meta = merged_meta(self.match)
         self.journal.set_meta(node, {**self._meta, **entries})
 
     # ----------------------------------------------------------------- arguments

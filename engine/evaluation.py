@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-import torch
 from attrs import evolve
 from torch.fx import Node
 
 from ..dsl import ast
-from ..dsl.vocabulary import DTYPE_SETS, DTYPES, FACTS, MEASURES
+from ..dsl.vocabulary import FACTS, MEASURES
 from ..dsl.walking import walk
 from . import calling, computing, measures, operators
 from .calling import Arguments
-from .constants import named_constant
+from .constants import constant_of
 from .facts import TENSORS, attribute, capture, release
 from .nodeview import Views
 from .places import Code, Place
@@ -125,7 +124,7 @@ def _declines(reason: str) -> Code:
 
 
 def _name(id: str) -> Code:
-    is_known, known = _constant(id)
+    is_known, known = constant_of(id)
 
     def read(place: Place) -> object:
         if id in place.bindings:
@@ -137,15 +136,6 @@ def _name(id: str) -> Code:
         raise Declined(f"`{id}` has no value here")
 
     return read
-
-
-def _constant(id: str) -> tuple[bool, object]:
-    """Whether a name means something everywhere, and what."""
-    is_known, known = named_constant(id)
-    if is_known or id not in DTYPE_SETS:
-        return is_known, known
-    dtypes = tuple(getattr(torch, DTYPES.get(name, name)) for name in DTYPE_SETS[id])
-    return True, dtypes[0] if id in DTYPES else dtypes
 
 
 def _attribute(base: Code, name: str) -> Code:
@@ -232,14 +222,12 @@ def _places(expr: ast.Comprehension) -> Callable[[Place], Iterator[Place]]:
 
 def _index(base: Code, items: tuple[ast.Expr | ast.Slice | ast.Dots, ...]) -> Code:
     keys = tuple(map(_key, items))
-    if len(keys) == 1:
-        key = keys[0]
-        return lambda place: _indexed(key(place), base, place)
-    return lambda place: _indexed(tuple([key(place) for key in keys]), base, place)
 
+    def read(place: Place) -> object:
+        found = tuple([key(place) for key in keys])
+        return operators.index(base(place), found[0] if len(found) == 1 else found)
 
-def _indexed(key: object, base: Code, place: Place) -> object:
-    return operators.index(base(place), key)
+    return read
 
 
 def _key(item: ast.Expr | ast.Slice | ast.Dots) -> Code:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeAlias
 
@@ -83,7 +83,7 @@ def attribute(value: object, name: str) -> object:
     """
     match value:
         case Capture() | torch.Tensor():
-            found = _tensor_attribute(value, name)
+            found = _TENSOR_FACTS[name](value) if name in _TENSOR_FACTS else _MISSING
         case torch.dtype():
             known = {"is_complex": value.is_complex, "is_floating_point": value.is_floating_point}
             found = known.get(name, _MISSING)
@@ -105,23 +105,6 @@ def attribute(value: object, name: str) -> object:
 _MISSING = object()
 
 
-def _tensor_attribute(value: Tensorlike, name: str) -> object:
-    match name:
-        case "dtype" | "device" | "layout" | "requires_grad":
-            return getattr(tensor_fact(value, name), name)
-        case "shape":
-            return shape_of(value)
-        case "ndim" | "rank":
-            return tensor_fact(value, name).ndim
-        case "numel":
-            return product(shape_of(value))
-        case "stride":
-            return tuple(tensor_fact(value, name).stride())
-        case "is_complex" | "is_floating_point":
-            return attribute(tensor_fact(value, "dtype").dtype, name)
-    return _MISSING
-
-
 def shape_of(value: Tensorlike) -> tuple[Size, ...]:
     """The sizes of the dims; raises Unknown where the graph does not have them."""
     return tuple(tensor_fact(value, "shape").shape)
@@ -133,6 +116,21 @@ def product(sizes: tuple[Size, ...]) -> Size:
     for size in sizes:
         result = result * size
     return result
+
+
+_TENSOR_FACTS: Mapping[str, Callable[[Tensorlike], object]] = {
+    "dtype": lambda value: tensor_fact(value, "dtype").dtype,
+    "device": lambda value: tensor_fact(value, "device").device,
+    "layout": lambda value: tensor_fact(value, "layout").layout,
+    "requires_grad": lambda value: tensor_fact(value, "requires_grad").requires_grad,
+    "shape": shape_of,
+    "ndim": lambda value: tensor_fact(value, "ndim").ndim,
+    "rank": lambda value: tensor_fact(value, "rank").ndim,
+    "numel": lambda value: product(shape_of(value)),
+    "stride": lambda value: tuple(tensor_fact(value, "stride").stride()),
+    "is_complex": lambda value: tensor_fact(value, "dtype").dtype.is_complex,
+    "is_floating_point": lambda value: tensor_fact(value, "dtype").dtype.is_floating_point,
+}
 
 
 def is_contiguous(value: Tensorlike) -> bool:

@@ -7,7 +7,7 @@ write to anything it can reach.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
@@ -17,6 +17,7 @@ from torch import nn
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx import Node
 
+from .effect_names import IN_PLACE_OPERATORS, MAY_COPY, MAY_RETURN_ARGUMENT, QUERIES, STATE, STATISTICS
 from .nodeview import View, Views
 from .observers import is_observer
 
@@ -43,45 +44,13 @@ class Effect:
 _PURE = Effect("pure")
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# Ops whose schema does not say that the result may be (a view of) an argument.
-_MAY_RETURN_ARGUMENT = _words("""
-    dropout alpha_dropout feature_dropout feature_alpha_dropout dropout1d dropout2d dropout3d type_as conj_physical
-    sum_to_size einsum broadcast_tensors meshgrid atleast_1d atleast_2d atleast_3d flatten_dense_tensors
-    resolve_conj resolve_neg identity reshape_as view_as expand_as pad getitem getattr mT mH T H real imag data type
-    float double half bfloat16 int long short bool char byte cpu cuda to contiguous requires_grad_
-""")
-_MAY_COPY = _MAY_RETURN_ARGUMENT - _words("getitem getattr mT mH T H imag data view_as expand_as") | _words(
-    "reshape flatten ravel contiguous unflatten"
-)
-_STATE = _words("""
-    manual_seed seed set_rng_state set_grad_enabled _set_grad_enabled _enter_autocast _exit_autocast
-    set_default_dtype set_default_device use_deterministic_algorithms
-""")
-_QUERIES = _words("""
-    size dim ndimension numel nelement stride item tolist is_contiguous element_size storage_offset get_device
-    is_floating_point is_complex data_ptr __len__ __bool__ __int__ __float__
-""")
-_STATISTICS = _words("""
-    batch_norm native_batch_norm cudnn_batch_norm miopen_batch_norm _batch_norm_impl_index instance_norm
-""")
-_IN_PLACE_OPERATORS = _words("""
-    setitem delitem iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor
-    __setitem__ __delitem__ __iadd__ __iand__ __ifloordiv__ __ilshift__ __imatmul__ __imod__ __imul__ __ior__ __ipow__
-    __irshift__ __isub__ __itruediv__ __ixor__
-""")
-
-
 def is_barrier(node: Node, views: Views) -> bool:
     """Whether a node writes, or may do anything at all: reads may not move past it."""
     if node.op in ("placeholder", "get_attr", "output"):
         return False
     if isinstance(node.target, OpOverload):
         memory = _memory_of(node.target)
-        if not memory.writes and memory.name not in _STATISTICS:
+        if not memory.writes and not memory.statistics:
             return False
     return effect_of(node, views).kind in ("mutates", "opaque")
 
@@ -107,48 +76,58 @@ def effect_of(node: Node, views: Views) -> Effect:
 # -------------------------------------------------------------------- schemas
 @frozen
 class _Memory:
-    """What a schema says: the arguments written to, and those the result may share memory with."""
+    """What a schema says: the arguments written to, and those the result may share memory with, with their places."""
 
     name: str
-    writes: tuple[str, ...]
-    aliases: tuple[str, ...]
+    writes: tuple[tuple[int, str], ...]
+    aliases: tuple[tuple[int, str], ...]
     random: bool
+    statistics: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the op gives a value of its own, and does nothing else."""
+        return not (self.writes or self.aliases or self.random or self.statistics)
 
 
 @cache
 def _memory_of(op: OpOverload) -> _Memory:
-    arguments = op._schema.arguments
-    writes = tuple(arg.name for arg in arguments if arg.alias_info is not None and arg.alias_info.is_write)
-    aliases = tuple(arg.name for arg in arguments if arg.alias_info is not None)
+    arguments = list(enumerate(op._schema.arguments))
+    writes = tuple((at, arg.name) for at, arg in arguments if arg.alias_info is not None and arg.alias_info.is_write)
     name = op._schema.name.partition("::")[2]
-    if name in _MAY_RETURN_ARGUMENT:
-        aliases = tuple(arg.name for arg in arguments)
-    return _Memory(name, writes, aliases, torch.Tag.nondeterministic_seeded in op.tags)
+    any_argument = name in MAY_RETURN_ARGUMENT
+    aliases = tuple((at, arg.name) for at, arg in arguments if any_argument or arg.alias_info is not None)
+    return _Memory(name, writes, aliases, torch.Tag.nondeterministic_seeded in op.tags, name in STATISTICS)
 
 
 def _overload_effect(node: Node, op: OpOverload, views: Views) -> Effect:
     memory = _memory_of(op)
-    name = memory.name
-    if not (memory.writes or memory.aliases or memory.random or name in _STATISTICS):
+    if memory.is_plain:
         return _PURE
-    arguments = _bound(op, node)
-    writes = _nodes(arguments[name] for name in memory.writes if name in arguments)
-    aliases = _nodes(arguments[name] for name in memory.aliases if name in arguments)
+    writes, aliases = _given(node, memory.writes), _given(node, memory.aliases)
     if memory.writes:
         return Effect("mutates", writes, aliases, f"`{node.name}` writes to {_names(writes)}")
-    if name in _STATISTICS and arguments.get("training", arguments.get("use_input_stats")) is not False:
-        statistics = _nodes(arguments.get(name) for name in ("running_mean", "running_var"))
-        if statistics:
-            return Effect("mutates", statistics, (), f"`{node.name}` updates its running statistics")
+    statistics = _updated(node, op) if memory.statistics else ()
+    if statistics:
+        return Effect("mutates", statistics, (), f"`{node.name}` updates its running statistics")
     view = views.own(node) if memory.random else None
     if memory.random and (view is None or view.effect != "pure"):
         return Effect("random", (), aliases, f"`{node.name}` draws random numbers")
-    return Effect("pure", (), aliases, copies=name in _MAY_COPY)
+    return Effect("pure", (), aliases, copies=memory.name in MAY_COPY)
 
 
-def _bound(op: OpOverload, node: Node) -> Mapping[str, Any]:
-    names = (arg.name for arg in op._schema.arguments)
-    return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+def _given(node: Node, params: tuple[tuple[int, str], ...]) -> tuple[Node, ...]:
+    """The nodes that are given for some parameters of the op that a node calls."""
+    args, kwargs = node.args, node.kwargs
+    return _nodes([args[at] if at < len(args) else kwargs.get(name) for at, name in params])
+
+
+def _updated(node: Node, op: OpOverload) -> tuple[Node, ...]:
+    """The running statistics that a normalization updates: it does, unless it is told that it is not training."""
+    given = {**dict(zip((arg.name for arg in op._schema.arguments), node.args, strict=False)), **node.kwargs}
+    if given.get("training", given.get("use_input_stats")) is False:
+        return ()
+    return _nodes([given.get("running_mean"), given.get("running_var")])
 
 
 # ------------------------------------------------------------------- families
@@ -157,10 +136,10 @@ def _family_effect(node: Node, view: View) -> Effect:
     aliases = inputs if _may_alias(view.family.name) else ()
     match view.effect:
         case "pure":
-            return Effect("pure", (), aliases, copies=view.family.name in _MAY_COPY)
+            return Effect("pure", (), aliases, copies=view.family.name in MAY_COPY)
         case "random":
             return Effect("random", (), aliases, f"`{node.name}` draws random numbers")
-    if view.family.name in _STATISTICS:
+    if view.family.name in STATISTICS:
         statistics = _nodes(view.args[view.family.index[name]] for name in ("running_mean", "running_var"))
         return Effect("mutates", statistics, aliases, f"`{node.name}` updates its running statistics")
     return Effect("mutates", inputs, inputs, f"`{node.name}` may write to {_names(inputs)}")
@@ -169,7 +148,7 @@ def _family_effect(node: Node, view: View) -> Effect:
 @cache
 def _may_alias(name: str) -> bool:
     """Whether an op of this name may return an argument or a view of one."""
-    return name in _MAY_RETURN_ARGUMENT or any(_memory_of(op).aliases for op in _overloads(name))
+    return name in MAY_RETURN_ARGUMENT or any(_memory_of(op).aliases for op in _overloads(name))
 
 
 def _overloads(name: str) -> list[OpOverload]:
@@ -192,11 +171,11 @@ def _spelled_effect(node: Node) -> Effect | None:
     if isinstance(target, HigherOrderOperator):
         inputs = tuple(node.all_input_nodes)
         return Effect("opaque", inputs, inputs, f"`{node.name}` is the higher-order op {target}")
-    if name in _STATE:
+    if name in STATE:
         return Effect("opaque", reason=f"`{node.name}` changes the state of torch")
     module = getattr(target, "__module__", None)
     in_place = (name.endswith("_") and not name.endswith("__")) or (
-        name in _IN_PLACE_OPERATORS and (isinstance(target, str) or module == "_operator")
+        name in IN_PLACE_OPERATORS and (isinstance(target, str) or module == "_operator")
     )
     if in_place or _asks_in_place(node):
         written = _nodes(first)
@@ -228,8 +207,8 @@ def _unlisted_effect(node: Node) -> Effect:
     module = getattr(target, "__module__", None) or ""
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     if module in ("_operator", "math", "builtins"):
-        return Effect("pure", aliases=inputs if name in _MAY_RETURN_ARGUMENT else ())
-    if isinstance(target, str) and (name in _QUERIES or name.startswith("is_")):
+        return Effect("pure", aliases=inputs if name in MAY_RETURN_ARGUMENT else ())
+    if isinstance(target, str) and (name in QUERIES or name.startswith("is_")):
         return _PURE
     if isinstance(target, OpOverloadPacket):
         found = overloads_of(target)
@@ -242,7 +221,7 @@ def _unlisted_effect(node: Node) -> Effect:
     aliases = inputs if any(_memory_of(op).aliases for op in found) else ()
     if any(_memory_of(op).random for op in found):
         return Effect("random", (), aliases, f"`{node.name}` draws random numbers")
-    return Effect("pure", (), aliases, copies=name in _MAY_COPY)
+    return Effect("pure", (), aliases, copies=name in MAY_COPY)
 
 
 # --------------------------------------------------------------------- modules

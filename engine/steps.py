@@ -63,10 +63,10 @@ def maybe(absent: Matcher, present: Matcher) -> Matcher:
 def first_of(options: tuple[Matcher, ...]) -> Matcher:
     """Options in order."""
 
-    def match(value: Any, env: Env) -> bool:
-        return any(option(value, env) for option in options)
-
-    return match
+    if len(options) == 2:  # most have two, and a generator costs more than an option that fails
+        first, second = options
+        return lambda value, env: first(value, env) or second(value, env)
+    return lambda value, env: any(option(value, env) for option in options)
 
 
 def literal(term: Literal, after: Continuation, at: Place | None) -> Matcher:
@@ -150,18 +150,21 @@ def op(
         env[args_slot] = (second, first, *others)
         return after(env)
 
-    def match(value: Any, env: Env) -> bool:
-        if not isinstance(value, Node):
-            return False
-        found = [view for view in env[VIEWS].views(value) if view.family.name == family and view.effect == "pure"]
-        if not found:
-            return False
+    def match_node(view: View, env: Env) -> bool:
         outer = env[view_slot], env[args_slot]
-        env[NODES].append(value)
-        taken = any(match_view(view, env) for view in found)
+        env[NODES].append(view.node)
+        taken = match_view(view, env)
         env[NODES].pop()
         env[view_slot], env[args_slot] = outer
         return taken
+
+    def match(value: Any, env: Env) -> bool:
+        if not isinstance(value, Node):
+            return False
+        for view in env[VIEWS].views(value):
+            if view.family.name == family and view.effect == "pure" and match_node(view, env):
+                return True
+        return False
 
     return match
 

@@ -1,0 +1,35 @@
+"""Ops, by their names, of which no schema says what they do besides computing a value."""
+
+from __future__ import annotations
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Ops whose schema does not say that the result may be (a view of) an argument.
+MAY_RETURN_ARGUMENT = _words("""
+    dropout alpha_dropout feature_dropout feature_alpha_dropout dropout1d dropout2d dropout3d type_as conj_physical
+    sum_to_size einsum broadcast_tensors meshgrid atleast_1d atleast_2d atleast_3d flatten_dense_tensors
+    resolve_conj resolve_neg identity reshape_as view_as expand_as pad getitem getattr mT mH T H real imag data type
+    float double half bfloat16 int long short bool char byte cpu cuda to contiguous requires_grad_
+""")
+MAY_COPY = MAY_RETURN_ARGUMENT - _words("getitem getattr mT mH T H imag data view_as expand_as") | _words(
+    "reshape flatten ravel contiguous unflatten"
+)
+STATE = _words("""
+    manual_seed seed set_rng_state set_grad_enabled _set_grad_enabled _enter_autocast _exit_autocast
+    set_default_dtype set_default_device use_deterministic_algorithms
+""")
+QUERIES = _words("""
+    size dim ndimension numel nelement stride item tolist is_contiguous element_size storage_offset get_device
+    is_floating_point is_complex data_ptr __len__ __bool__ __int__ __float__
+""")
+STATISTICS = _words("""
+    batch_norm native_batch_norm cudnn_batch_norm miopen_batch_norm _batch_norm_impl_index instance_norm
+""")
+IN_PLACE_OPERATORS = _words("""
+    setitem delitem iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor
+    __setitem__ __delitem__ __iadd__ __iand__ __ifloordiv__ __ilshift__ __imatmul__ __imod__ __imul__ __ior__ __ipow__
+    __irshift__ __isub__ __itruediv__ __ixor__
+""")
