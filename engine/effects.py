@@ -169,10 +169,9 @@ def _below(path: str, prefix: str) -> bool:
     return prefix.endswith(".") and path.startswith(prefix)
 
 
-def new_sharing(old: Node, new: Node, made: Iterable[Node], index: EffectIndex) -> frozenset[Place]:
-    """The places that ``new`` may share memory with and ``old`` did not; ``made`` are the new nodes."""
-    bases = index.bases([new]) - frozenset(made)
-    return bases - index.bases([old], surely=True) if bases else bases
+def new_sharing(old: Node, outside: frozenset[Place], index: EffectIndex) -> frozenset[Place]:
+    """Which of the places outside the replacement that a new value may share memory with are new: ``old`` did not."""
+    return outside - index.bases([old], surely=True) if outside else outside
 
 
 def sharing_problem(old: Node, shared: frozenset[Place], index: EffectIndex, *, declared: bool) -> Mismatch | None:

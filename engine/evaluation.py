@@ -21,14 +21,14 @@ from ..dsl.walking import walk
 from . import calling, computing, measures, operators
 from .calling import Arguments
 from .constants import constant_of
-from .facts import TENSORS, attribute, capture, release
+from .facts import TENSORS, attribute, capture
 from .nodeview import Views
-from .places import Code, Place
+from .places import Code, Place, is_true, value_of
 from .ruleset import Scope
 from .truth import Declined, Truth, Unknown, conjunction, disjunction, truth_of
 from .words import items_of, truthful
 
-__all__ = ["Declined", "Unknown", "compiled", "evaluate", "holds", "is_true", "value_of"]
+__all__ = ["Declined", "Unknown", "compiled", "evaluate", "holds"]
 
 
 def evaluate(
@@ -62,16 +62,6 @@ def holds(
     return is_true(compiled(expr), Place(bindings, views, scope, out, freeze))
 
 
-def value_of(code: Code, place: Place) -> object:
-    """`evaluate` for an expression that is compiled already."""
-    return release(code(place))
-
-
-def is_true(code: Code, place: Place) -> bool:
-    """`holds` for a condition that is compiled already."""
-    return truthful(code(place))
-
-
 def compiled(expr: ast.Expr) -> Code:
     """The expression as a function of the place where it stands. What has no value fails when it is reached."""
     match expr:
@@ -98,8 +88,7 @@ def compiled(expr: ast.Expr) -> Code:
         case ast.Or(operands):
             return _every(tuple(map(compiled, operands)), wanted=False)
         case ast.Compare(ops, operands):
-            values = tuple(map(compiled, operands))
-            return lambda place: operators.compare(ops, [value(place) for value in values])
+            return _compare(ops, tuple(map(compiled, operands)))
         case ast.IfElse(then, condition, other):
             yes, test, no = compiled(then), compiled(condition), compiled(other)
             return lambda place: yes(place) if truthful(test(place)) else no(place)
@@ -160,6 +149,13 @@ def _binary(op: str, left: Code, right: Code) -> Code:
         return right(place) if value is None else value
 
     return first_known
+
+
+def _compare(ops: tuple[str, ...], values: tuple[Code, ...]) -> Code:
+    if len(ops) > 1:
+        return lambda place: operators.compare(ops, [value(place) for value in values])
+    op, (left, right) = ops[0], values
+    return lambda place: operators.compare_two(op, left(place), right(place))
 
 
 def _every(tests: tuple[Code, ...], *, wanted: bool) -> Code:

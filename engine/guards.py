@@ -15,11 +15,11 @@ from ..dsl.phrases import format_expr
 from . import declarations
 from .candidates import Candidate, Match, Mismatch
 from .computing import Frozen
-from .evaluation import compiled, evaluate, is_true, value_of
+from .evaluation import compiled, evaluate
 from .facts import Capture, capture, describe
 from .nodeview import Views, level_of
 from .observers import is_observer
-from .places import Code, Place
+from .places import Code, Place, is_true, value_of
 from .ruleset import Rule
 from .shapes import Declared, Dim, solve
 from .surface import declared_names, header_dims

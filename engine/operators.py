@@ -95,12 +95,17 @@ def compare(ops: tuple[str, ...], values: list[object]) -> object:
     True
     """
     if len(ops) == 1:
-        return _compare_two(ops[0], *values)
+        return compare_two(ops[0], *values)
     steps = zip(ops, values, values[1:], strict=False)
     return conjunction(truth_of(partial(_compare, op, left, right)) for op, left, right in steps)
 
 
-def _compare_two(op: str, first: object, second: object) -> object:
+def compare_two(op: str, first: object, second: object) -> object:
+    """One comparison.
+
+    >>> compare_two("in", 1, (1, 2))
+    True
+    """
     if op in _COMPARISONS and _by_element(first, second):
         return computing.run(_COMPARISONS[op], (computing.read(first), computing.read(second)), {})
     return _compare(op, first, second)

@@ -8,9 +8,11 @@ from typing import TypeAlias
 from attrs import define, field
 from torch.fx import Node
 
+from .facts import release
 from .nodeview import Views
 from .ruleset import Scope
 from .truth import Declined
+from .words import truthful
 
 _MOST_STEPS = 100_000
 
@@ -45,3 +47,13 @@ class Place:
 
 Code: TypeAlias = Callable[[Place], object]
 """An expression, compiled: its value at a place."""
+
+
+def value_of(code: Code, place: Place) -> object:
+    """The value of an expression, for a rule to bind."""
+    return release(code(place))
+
+
+def is_true(code: Code, place: Place) -> bool:
+    """Whether a condition is true at a place."""
+    return truthful(code(place))

@@ -15,6 +15,7 @@ from .emission import Emitter, Refusal
 from .expansion import expand
 from .gradients import gradient_problem
 from .journal import Journal, ProgramOwner
+from .memory import Place
 from .metadata import MISSING, Propagation
 from .nodeview import Views, level_of
 from .observers import is_observer
@@ -115,7 +116,8 @@ def _place(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: 
     """Let the users of ``old`` read ``new``; the node they read in the end, which may be a contiguous copy of it."""
     journal, propagation = emitter.journal, emitter.propagation
     changes = emitter.match.rule.changes
-    problem = _effect_problem(old, new, emitter, effects) or gradient_problem(old, new, emitter)
+    outside = effects.bases([new]) - frozenset(emitter.made)
+    problem = _effect_problem(old, new, outside, emitter, effects) or gradient_problem(old, new, emitter)
     if problem is not None:
         return problem
     before, after = propagation.fact(old), propagation.fact(new)
@@ -124,7 +126,7 @@ def _place(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: 
         _redirect(old, new, emitter)
         return new
     if disagreement(before, after) is None:
-        if effects.bases([new]) <= set(emitter.made) and old not in emitter.match.kept:
+        if not outside and old not in emitter.match.kept:
             # The old fake tensor: views of it downstream share its storage.
             journal.set_meta(new, {propagation.entry: before})
         _redirect(old, new, emitter)
@@ -161,12 +163,15 @@ def _redirect(old: Node, new: Node, emitter: Emitter) -> None:
     emitter.journal.replace_uses(old, new, except_for=set(emitter.made))
 
 
-def _effect_problem(old: Node, new: Node, emitter: Emitter, effects: EffectIndex) -> Mismatch | None:
+def _effect_problem(
+    old: Node, new: Node, outside: frozenset[Place], emitter: Emitter, effects: EffectIndex
+) -> Mismatch | None:
+    """Why the replacement's effects forbid it; ``outside`` are the places whose memory ``new`` may share."""
     for node in emitter.made:
         effect = effects.effect(node)
         if effect.kind in ("mutates", "opaque"):
             return Mismatch("effect", f"the replacement may not have effects: {effect.reason}", old)
-    shared = new_sharing(old, new, emitter.made, effects)
+    shared = new_sharing(old, outside, effects)
     problem = sharing_problem(old, shared, effects, declared="aliasing" in emitter.match.rule.changes)
     return problem or lost_sharing_problem(old, new, effects)
 
