@@ -18,7 +18,13 @@ _FIRST_SIZE = 5
 
 
 def draw_inputs(example: ast.Example, seed: int) -> tuple[Tensor, ...]:
-    """Random arguments for the graph of an example, in order."""
+    """Random arguments for the graph of an example, in order; the same ones for the same ``seed``.
+
+    >>> param = ast.Param("x", ast.Type(("bf16",), dims=(ast.Number(2), ast.Name("N"))))
+    >>> (value,) = draw_inputs(ast.Example(None, (param,), ast.Block((), ()), None), seed=0)
+    >>> value.dtype, tuple(value.shape)
+    (torch.bfloat16, (2, 5))
+    """
     draw = torch.Generator().manual_seed(seed)
     sizes = symbolic_sizes(example.params)
     wanted = [param for param in example.params if is_tensor(param) and param.type and param.type.qualifier != "const"]
