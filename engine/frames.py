@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from attrs import field, frozen
 
@@ -15,6 +15,8 @@ from .constants import fold, named_constant
 from .families import Family
 from .patterns import Anything, Bind, Deferred, Literal, Term
 from .ruleset import Scope, find_pattern
+
+Argument: TypeAlias = ast.Expr | ast.Keyword | ast.Star | ast.StarStar
 
 # The families that operators stand for.
 BINARY_FAMILIES: Mapping[str, str] = {
@@ -65,13 +67,17 @@ def report(span: Span | None, code: str, message: str, hint: str = "") -> NoRetu
     raise FxrulesError(Problem(span, code, message, hint))
 
 
-def plain(expr: object) -> ast.Expr:
-    match expr:
-        case ast.Star(_, span=span):
+def plain(arg: Argument) -> ast.Expr:
+    """An argument that must be one expression; raises FxrulesError for ``*x``, ``**cfg`` and ``name=x``."""
+    match arg:
+        case ast.Star(span=span):
             refuse(span, "`*` at this place of a pattern")
-        case ast.Keyword() | ast.StarStar() | ast.Slice() | ast.StarDim():
-            raise AssertionError(f"{expr} is no expression")
-    return expr  # type: ignore[return-value]
+        case ast.StarStar(span=span):
+            refuse(span, "`**` in a call of a named pattern or an exact target")
+        case ast.Keyword(name, span=span):
+            report(span, "arity", f"`{name}=` cannot stand here")
+        case _:
+            return arg
 
 
 def static_term(expr: ast.Expr, frame: Frame) -> Term | None:

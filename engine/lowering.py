@@ -14,6 +14,7 @@ from .families import Family
 from .frames import (
     BINARY_FAMILIES,
     UNARY_FAMILIES,
+    Argument,
     Frame,
     dotted,
     family_named,
@@ -150,7 +151,7 @@ def _call(call: ast.Call, frame: Frame) -> Term:
     return report(call.span, "not-a-pattern", "only an op, a named pattern or a method can be called in a pattern")
 
 
-def _op(family: Family, args: tuple[object, ...], frame: Frame) -> Term:
+def _op(family: Family, args: tuple[Argument, ...], frame: Frame) -> Term:
     names = [param.name for param in family.params]
     bound: dict[int, Term] = {}
     config, loose, position = None, False, 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -21,8 +23,8 @@ def _code(module: GraphModule) -> list[str]:
     return [str(node.target) for node in module.graph.nodes if node.op == "call_function"]
 
 
-def _rewrite(text: str, model: nn.Module | None = None, **options: object) -> fxrules.Result:
-    return fxrules.rewrite(model or Chain(), fxrules.load(text=text), X, numerics="differs", **options)  # type: ignore[arg-type]
+def _rewrite(text: str, model: nn.Module | None = None, **options: Any) -> fxrules.Result:
+    return fxrules.rewrite(model or Chain(), fxrules.load(text=text), X, numerics="differs", **options)
 
 
 def test_rules_feed_each_other_until_nothing_fires() -> None:
