@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node
 
 from .candidates import Match, Mismatch
-from .memory import Effect, Place, effect_of, is_barrier
+from .memory import Effect, Place, effect_of, is_barrier, is_faked_as_copy
 from .nodeview import Views
 
 
@@ -86,7 +86,7 @@ class EffectIndex:
         Fake tensors know it: a view shares the storage of what it looks at.
         """
         mine, other = _storages(self.views.fact(node)), _storages(self.views.fact(source))
-        if mine and other:
+        if mine and other and (surely or not is_faked_as_copy(node)):
             return not mine.isdisjoint(other)
         return not (surely and self.effect(node).copies)
 

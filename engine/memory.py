@@ -17,7 +17,7 @@ from torch import nn
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx import Node
 
-from .effect_names import IN_PLACE_OPERATORS, MAY_COPY, MAY_RETURN_ARGUMENT, QUERIES, STATE, STATISTICS
+from .effect_names import FAKED_AS_COPY, IN_PLACE_OPERATORS, MAY_COPY, MAY_RETURN_ARGUMENT, QUERIES, STATE, STATISTICS
 from .nodeview import View, Views
 from .observers import is_observer
 
@@ -53,6 +53,11 @@ def is_barrier(node: Node, views: Views) -> bool:
         if not memory.writes and not memory.statistics:
             return False
     return effect_of(node, views).kind in ("mutates", "opaque")
+
+
+def is_faked_as_copy(node: Node) -> bool:
+    """Whether a fake tensor may be a copy where the real op gives back its argument."""
+    return isinstance(node.target, OpOverload) and _memory_of(node.target).name in FAKED_AS_COPY
 
 
 def effect_of(node: Node, views: Views) -> Effect:

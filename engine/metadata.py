@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
@@ -15,7 +15,9 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.utils import _pytree as pytree
 
-from .inputs import read_call
+from ..dsl.nearest import did_you_mean
+from ..dsl.source import FxrulesError, Problem
+from .inputs import Call, read_call
 from .journal import Journal
 from .recipes import Recipe, is_static, recipe_of, remade, tensor_key, value_key
 
@@ -233,7 +235,22 @@ def _given(graph: Graph, example_inputs: Any) -> Mapping[str, Any]:
     if getattr(graph._codegen, "pytree_info", None) is not None:  # the graph takes the leaves of its model's arguments
         return dict(zip(names, pytree.tree_leaves((call.args, dict(call.kwargs))), strict=False))
     defaults = {str(node.target): node.args[0] for node in graph.nodes if node.op == "placeholder" and node.args}
+    _check_fit(names, call)
     return {**defaults, **dict(zip(names, call.args, strict=False)), **call.kwargs}
+
+
+def _check_fit(names: Sequence[str], call: Call) -> None:
+    """Raises FxrulesError for inputs that no placeholder takes: they would be left out in silence."""
+    if any(name.startswith("*") for name in names):
+        return
+    hint = f"the graph takes ({', '.join(names)})"
+    if len(call.args) > len(names):
+        message = f"{len(call.args)} positional example inputs are given, the graph takes {len(names)}"
+        raise FxrulesError(Problem(None, "wrong-inputs", message, hint))
+    for name in call.kwargs:
+        if name not in names:
+            message = f"the graph has no input `{name}`"
+            raise FxrulesError(Problem(None, "wrong-inputs", message, did_you_mean(name, names) or hint))
 
 
 def _faked(value: Any, mode: FakeTensorMode) -> Any:

@@ -121,7 +121,7 @@ def rewrite(
     True
     """
     _check_options(numerics, pipeline)
-    rules = RuleSet((rules,)) if isinstance(rules, Rule) else rules
+    rules = _rule_set(rules)
     if inplace and not isinstance(model, GraphModule):
         what = "an ExportedProgram" if isinstance(model, ExportedProgram) else "a module that must be captured first"
         raise FxrulesError(Problem(None, "in-place", f"{what} cannot be rewritten in place: only a GraphModule can"))
@@ -149,7 +149,7 @@ def find(
     >>> [found.root.name for found in fxrules.find(net, rules, (torch.ones(1, 2),))]
     ['relu']
     """
-    rules = RuleSet((rules,)) if isinstance(rules, Rule) else rules
+    rules = _rule_set(rules)
     captured = capture_graph(model, example_inputs, how=capture)
     module = captured.graph_module if isinstance(captured, ExportedProgram) else captured
     owner: Owner = ProgramOwner(captured) if isinstance(captured, ExportedProgram) else ModuleOwner(module)
@@ -175,6 +175,18 @@ def _restore_metas(metas: Mapping[Node, Mapping[str, Any]]) -> None:
     for node, meta in metas.items():
         node.meta.clear()
         node.meta.update(meta)
+
+
+def _rule_set(rules: Any) -> RuleSet:
+    match rules:
+        case RuleSet():
+            return rules
+        case Rule():
+            return RuleSet((rules,))
+        case list() | tuple() if all(isinstance(rule, Rule) for rule in rules):
+            return RuleSet(tuple(rules))
+    hint = f"load them first: fxrules.load({rules!r})" if isinstance(rules, str) else "fxrules.load gives a rule set"
+    raise FxrulesError(Problem(None, "not-rules", f"`rules` is a rule set or a rule, not {type(rules).__name__}", hint))
 
 
 def _check_options(numerics: str, pipeline: str | None) -> None:

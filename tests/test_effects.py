@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from sites import Site, node_of, rule_of, site_of
+from sites import Function, Site, node_of, rule_of, site_of
 from torch import Tensor, nn
+from torch.export import export
 from torch.fx import Graph, GraphModule, symbolic_trace
 
 from fxrules.engine.candidates import Match, Mismatch
@@ -38,6 +39,8 @@ FUNCTIONS: list[tuple[str, Any, tuple[Any, ...], dict[str, Any], str, str, str]]
     ("reshape", aten.reshape.default, (1, [2]), {}, "pure", "", "x"),
     ("clone", aten.clone.default, (1,), {}, "pure", "", ""),
     ("to", aten.to.dtype, (1, torch.float32), {}, "pure", "", "x"),
+    ("cartesian_prod", aten.cartesian_prod.default, (1,), {}, "pure", "", "x"),
+    ("unsafe_split", aten.unsafe_split.Tensor, (1, 1), {}, "pure", "", "x"),
     ("type_as", aten.type_as.default, (2,), {}, "pure", "", "x y"),
     ("einsum", aten.einsum.default, (0, "ij->ji"), {}, "pure", "", ""),
     ("bernoulli", aten.bernoulli.default, (1,), {}, "random", "", ""),
@@ -306,3 +309,11 @@ def test_a_view_that_is_written_through_stays_a_view() -> None:
 
     found, _ = _add_zero(function, rule, (torch.randn(1, 3),))
     assert isinstance(found, Mismatch) and "would not share memory as the old one does" in found.reason
+
+
+def test_a_dropout_of_an_exported_graph_gives_back_its_input_whatever_its_fake_tensor_says() -> None:
+    double_neg = rule_of("rule r(x: Tensor) { match neg(neg(x)) rewrite x changes aliasing }")
+    module = export(Function(lambda x: F.dropout(x.neg().neg(), 0.5, training=False)), X).module()
+    assert isinstance(module, GraphModule)
+    found = site_of(module).rewrite(double_neg)
+    assert isinstance(found, Mismatch) and "would share memory with input" in found.reason

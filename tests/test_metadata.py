@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import Dim, export
 from torch.fx import Graph, GraphModule, symbolic_trace
 
+from fxrules.dsl.source import FxrulesError
 from fxrules.engine.agreement import disagreement, is_dense, same_sizes
 from fxrules.engine.journal import Journal
 from fxrules.engine.metadata import Impossible, Propagation, annotate
@@ -216,3 +217,12 @@ def test_agreement_of_numbers_lists_and_symbolic_sizes() -> None:
 )
 def test_density(value: Any, dense: bool) -> None:
     assert is_dense(value) is dense
+
+
+@pytest.mark.parametrize(
+    ("inputs", "told"),
+    [((X, X), "2 positional example inputs are given, the graph takes 1"), ({"z": X}, "the graph has no input `z`")],
+)
+def test_example_inputs_that_no_placeholder_takes_are_an_error(inputs: Any, told: str) -> None:
+    with pytest.raises(FxrulesError, match=told):
+        annotate(symbolic_trace(lambda x: x + 1), inputs)

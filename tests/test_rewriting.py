@@ -128,3 +128,11 @@ assert 'torch' not in sys.modules
     source = Path(__file__).parent.parent / "src"
     done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(source)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_rules_that_are_none_are_named() -> None:
+    module = symbolic_trace(lambda x: x + 1)
+    with pytest.raises(fxrules.FxrulesError, match=r"(?s)not str.*fxrules\.load\('std'\)"):
+        fxrules.rewrite(module, "std")  # type: ignore[arg-type]
+    with pytest.raises(fxrules.FxrulesError, match="not NoneType"):
+        fxrules.find(module, None)  # type: ignore[arg-type]
