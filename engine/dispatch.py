@@ -37,6 +37,8 @@ class Dispatch:
 
     def at(self, node: Node, views: Views) -> tuple[CompiledRule, ...]:
         """The rules to try at a node, in load order."""
+        if not self.anywhere and self.by_family.keys().isdisjoint(views.family_names(node)):
+            return ()
         families = tuple([view.family.name for view in views.views(node)])
         if families not in self._known:
             found = set(self.anywhere).union(*(self.by_family.get(name, ()) for name in families))

@@ -7,6 +7,16 @@ from typing import Any
 
 Spelled = tuple[str, tuple[Any, ...]]
 TRANSPOSING = frozenset({"transpose", "permute", "mT", "T", "t", "movedim"})
+_GROUPS = (TRANSPOSING, frozenset({"square", "pow"}))
+
+
+def relatives_of(name: str) -> frozenset[str]:
+    """The families that a node of this family may also be, itself included.
+
+    >>> sorted(relatives_of("square"))
+    ['pow', 'square']
+    """
+    return next((group for group in _GROUPS if name in group), frozenset({name}))
 
 
 def equivalents_of(name: str, args: tuple[Any, ...], rank: int | None) -> Iterator[Spelled]:
