@@ -13,7 +13,7 @@ MAY_RETURN_ARGUMENT = _words("""
     sum_to_size einsum broadcast_tensors meshgrid atleast_1d atleast_2d atleast_3d flatten_dense_tensors
     resolve_conj resolve_neg identity reshape_as view_as expand_as pad getitem getattr mT mH T H real imag data type
     float double half bfloat16 int long short bool char byte cpu cuda to contiguous requires_grad_
-    cartesian_prod unsafe_chunk unsafe_split unsafe_split_with_sizes
+    cartesian_prod unsafe_chunk unsafe_split unsafe_split_with_sizes concat
 """)
 # Ops that export's fake tensors copy where the real op gives back its argument.
 FAKED_AS_COPY = _words("dropout")

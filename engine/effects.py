@@ -217,9 +217,10 @@ def _boundary(output: Node, other: str) -> Mismatch:
 
 def _write_problem(old: Node, memory: set[Node], index: EffectIndex) -> Mismatch | None:
     """A later write to the memory, which would now be seen through other values than before."""
+    paths = [str(node.target) for node in memory if node.op == "get_attr"]
     for node in index.after(old):
         effect = index.effect(node)
-        if any(place in memory for place in effect.writes):
+        if any(place in memory or (isinstance(place, str) and _overlap([place], paths)) for place in effect.writes):
             return Mismatch(
                 "effect", f"{effect.reason}, and the new value would not share memory as the old one does", node
             )

@@ -212,7 +212,7 @@ def _unlisted_effect(node: Node) -> Effect:
     module = getattr(target, "__module__", None) or ""
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     if module in ("_operator", "math", "builtins"):
-        return Effect("pure", aliases=inputs if name in MAY_RETURN_ARGUMENT else ())
+        return Effect("pure", aliases=inputs if module == "builtins" or name in MAY_RETURN_ARGUMENT else ())
     if isinstance(target, str) and (name in QUERIES or name.startswith("is_")):
         return _PURE
     if isinstance(target, OpOverloadPacket):

@@ -54,6 +54,7 @@ FUNCTIONS: list[tuple[str, Any, tuple[Any, ...], dict[str, Any], str, str, str]]
     ("operator.iadd", operator.iadd, (2,), {}, "mutates", "x", "x"),
     ("operator.setitem", operator.setitem, (1, 0, 1), {}, "mutates", "x", "x"),
     ("operator.invert", operator.invert, (1,), {}, "pure", "", ""),
+    ("tuple", tuple, (1,), {}, "pure", "", "x"),
     ("operator.index", operator.index, (1,), {}, "pure", "", ""),
     ("getitem", operator.getitem, (1, 0), {}, "pure", "", "x"),
     ("getattr mT", getattr, (1, "mT"), {}, "pure", "", "x"),
@@ -317,3 +318,13 @@ def test_a_dropout_of_an_exported_graph_gives_back_its_input_whatever_its_fake_t
     assert isinstance(module, GraphModule)
     found = site_of(module).rewrite(double_neg)
     assert isinstance(found, Mismatch) and "would share memory with input" in found.reason
+
+
+def test_what_a_module_writes_to_later_is_not_read_in_place_of_a_copy() -> None:
+    graph = Graph()
+    x, mean = graph.placeholder("x"), graph.get_attr("norm.running_mean")
+    copy = graph.call_function(torch.add, (mean, 0))
+    graph.output(graph.call_function(torch.sub, (graph.call_module("norm", (x,)), copy)))
+    module = GraphModule(nn.ModuleDict({"norm": nn.BatchNorm1d(3)}), graph)
+    found = site_of(module, X).rewrite(ADD_ZERO)
+    assert isinstance(found, Mismatch) and "`norm` updates the state of module `norm`" in found.reason
