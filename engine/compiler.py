@@ -50,6 +50,7 @@ class Compiler:
 
     size: int = steps.FIRST_FREE
     names: dict[str, int] = field(factory=dict)
+    offered: dict[str, int] = field(factory=dict)
     shared: dict[str, tuple[Matcher, int, int]] = field(factory=dict)
     hole: Callable[[Continuation], Matcher] | None = None
 
@@ -60,6 +61,8 @@ class Compiler:
     def named(self, name: str) -> int:
         if name not in self.names:
             self.names[name] = self.slot()
+            if not is_local(name):
+                self.offered[name] = self.names[name]
         return self.names[name]
 
     def finish(self) -> Continuation:
@@ -68,11 +71,7 @@ class Compiler:
         def offer(env: Env) -> bool:
             if not env[NODES]:
                 return False  # a leaf alone: there is nothing to replace
-            bindings = {
-                name: None if env[slot] is UNBOUND else env[slot]
-                for name, slot in self.names.items()
-                if not is_local(name)
-            }
+            bindings = {name: None if env[slot] is UNBOUND else env[slot] for name, slot in self.offered.items()}
             nodes = tuple(dict.fromkeys(env[NODES]))
             return bool(env[TAKE](Candidate(nodes[0], bindings, nodes, tuple(env[DEFERRED]))))
 
