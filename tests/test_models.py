@@ -54,7 +54,7 @@ def test_every_layer_is_fused(name: str, dtype: torch.dtype) -> None:
     check_fused(name, dtype, exported.module(), GraphModule)
 
 
-def check_fused(name: str, dtype: torch.dtype, before: ExportedProgram | GraphModule, form: type) -> None:
+def check_fused(name: str, dtype: torch.dtype, before: Any, form: type[ExportedProgram | GraphModule]) -> None:
     result = fxrules.rewrite(before, RULES)
     assert fusions(result.report) == FUSIONS[name]
     assert isinstance(result.model, form)
