@@ -67,7 +67,8 @@ def _target(call: ast.Call) -> str:
         expr = expr.value
     if not isinstance(expr, ast.Name):
         raise FxrulesError(Problem(call.span, "not-a-spelling", "a spelling calls something by its name: `F.relu(x)`"))
-    return ".".join([_SHORT.get(expr.id, expr.id) if names else expr.id, *reversed(names)])
+    text = ".".join([_SHORT.get(expr.id, expr.id) if names else expr.id, *reversed(names)])
+    return text.removeprefix("torch.ops.")
 
 
 def _role(expr: ast.Expr, index: Mapping[str, int]) -> Role:

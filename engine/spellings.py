@@ -35,8 +35,18 @@ def emit(table: FamilyTable, family: Family, args: Sequence[Any], level: str, *,
         for strict in (True, False):
             calls = list(_calls(family, forms, args, strict))
             if calls:
-                return calls[0] if level == "torch" else min(calls, key=_starts_with_number)
+                return calls[0] if level == "torch" else _of_overload(min(calls, key=_starts_with_number))
     return None
+
+
+def _of_overload(call: Call) -> Call | None:
+    """The call of an op packet as that of its only or default overload: no packet stands below level torch."""
+    target, args, kwargs = call
+    if not isinstance(target, torch._ops.OpOverloadPacket):
+        return call
+    names = target.overloads()
+    name = "default" if "default" in names else names[0]
+    return (getattr(target, name), args, kwargs) if name == "default" or len(names) == 1 else None
 
 
 def _calls(family: Family, forms: Sequence[Form], args: Sequence[Any], strict: bool) -> Iterator[Call]:

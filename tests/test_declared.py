@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+import fxrules
 from fxrules.dsl import ast
 from fxrules.dsl.source import FxrulesError
 from fxrules.engine.families import FamilyTable, extend, load_table, signature_table
@@ -73,11 +74,7 @@ def test_a_custom_op_is_a_form_once_it_is_registered() -> None:
         assert view.args == (x, w, 0.1)
         assert _view_of(graph, graph.call_function(op, (x, w)), table).args == (x, w, 1e-3), "the op's own default"
         assert Views(graph, None, table).own(graph.call_function(op, (x, w, 0.1, True))) is None, "fast is not said"
-        assert emit(table, table.families["rms_norm"], (x, w, 0.5), "aten") == (
-            torch.ops.acme_test.rms_norm,
-            (x, w, 0.5),
-            {},
-        )
+        assert emit(table, table.families["rms_norm"], (x, w, 0.5), "aten") == (op, (x, w, 0.5), {})
 
 
 def test_a_python_function_is_found_only_if_its_module_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,3 +139,23 @@ def test_a_spelling_that_makes_no_sense_is_a_located_problem(spelling: ast.Call,
     with pytest.raises(FxrulesError) as caught:
         extend(load_table(), [statement])
     assert [problem.code for problem in caught.value.problems] == [code]
+
+
+def test_a_custom_op_is_emitted_as_an_overload_in_an_exported_program() -> None:
+    with torch.library._scoped_library("fxr_declared", "DEF") as library:
+        library.define("twice(Tensor x, int n=2) -> Tensor")
+        library.impl("twice", lambda x, n=2: x * n, "CompositeExplicitAutograd")
+        for prefix in ("", "torch.ops."):
+            text = f"family twice(x, n=2) pure = {prefix}fxr_declared.twice(x, n)\n"
+            rules = fxrules.load(text=text + "rule r(x: float[...]) { match neg(neg(x)) rewrite twice(x, 1) }")
+            program = torch.export.export(Negations(), (torch.ones(2),))
+            found = fxrules.rewrite(program, rules)
+            targets = [node.target for node in found.model.graph.nodes if node.op == "call_function"]
+            assert targets == [torch.ops.fxr_declared.twice.default]
+            back = fxrules.load(text=text + "rule r(x: float[...]) { match twice(x, 1) rewrite x * 1 }")
+            assert sum(fxrules.rewrite(found.model, back).report.fired.values()) == 1
+
+
+class Negations(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.neg().neg()
