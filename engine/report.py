@@ -138,17 +138,22 @@ class Report:
         return lines
 
     def _refusals(self) -> list[str]:
-        refused = [rule for rule in self.rules if rule.refused]
+        refused = {rule.name: _notable(rule) for rule in self.rules}
         silent = sum(not rule.fired and not rule.refused for rule in self.rules)
-        lines = ["refused:"] if refused else []
-        for rule in refused:
-            ordered = sorted(rule.refused, key=lambda one: -one.count)
-            lines += [f"  {rule.name}: {one}" for one in ordered[:_MOST_REASONS]]
-            if len(ordered) > _MOST_REASONS:
-                lines.append(f"  {rule.name}: … and {len(ordered) - _MOST_REASONS} more reasons, see to_dict()")
+        lines = ["refused:"] if any(refused.values()) else []
+        for name, reasons in refused.items():
+            lines += [f"  {name}: {one}" for one in reasons[:_MOST_REASONS]]
+            if len(reasons) > _MOST_REASONS:
+                lines.append(f"  {name}: … and {len(reasons) - _MOST_REASONS} more reasons, see to_dict()")
         if silent:
             lines.append(f"{silent} rule{'s' if silent != 1 else ''} found nothing to rewrite")
         return lines
+
+
+def _notable(rule: RuleReport) -> list[Refusal]:
+    """The refusals to print: where a rule fired, that its conditions fail elsewhere is what they are for."""
+    shown = [one for one in rule.refused if not (rule.fired and one.kind in ("where", "type", "shape"))]
+    return sorted(shown, key=lambda one: -one.count)
 
 
 @define

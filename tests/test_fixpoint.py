@@ -119,6 +119,17 @@ rule guarded(x: float[...]) { match exp(x) where x.dtype == f16, "only for half"
     assert "text.guarded: 1 × where: only for half (at `exp`)" in shown
 
 
+def test_a_report_leaves_out_where_a_rule_that_fired_did_not_apply() -> None:
+    class Two(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.exp(x) + torch.exp(torch.cat([x, x]))[:3]
+
+    text = 'rule small(x: float[...]) { match exp(x) where x.shape[0] < 4 rewrite cos(x) numerics differs "t" }'
+    report = _rewrite(text, Two()).report
+    assert report["small"].fired == 1 and report["small"].refused[0].count == 1
+    assert "refused" not in str(report) and report.to_dict()["rules"][0]["refused"][0]["kind"] == "where"
+
+
 def test_the_caller_model_is_untouched_by_a_rewrite() -> None:
     model = symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
     code, nodes, names = model.code, list(model.graph.nodes), [n for n, _ in model.named_modules()]
