@@ -120,7 +120,7 @@ def rewrite(
     >>> bool(result.compare((torch.randn(3),)))
     True
     """
-    _check_options(numerics, pipeline)
+    _check_options(numerics, pipeline, stop_after)
     rules = _rule_set(rules)
     if inplace and not isinstance(model, GraphModule):
         what = "an ExportedProgram" if isinstance(model, ExportedProgram) else "a module that must be captured first"
@@ -189,7 +189,9 @@ def _rule_set(rules: Any) -> RuleSet:
     raise FxrulesError(Problem(None, "not-rules", f"`rules` is a rule set or a rule, not {type(rules).__name__}", hint))
 
 
-def _check_options(numerics: str, pipeline: str | None) -> None:
+def _check_options(numerics: str, pipeline: str | None, stop_after: int | None) -> None:
+    if stop_after is not None and stop_after < 0:
+        raise FxrulesError(Problem(None, "option", f"stop_after={stop_after!r}: the firings to allow, 0 or more"))
     if numerics not in LEVELS:
         hint = did_you_mean(numerics, LEVELS) or f"one of {', '.join(LEVELS)}"
         raise FxrulesError(Problem(None, "option", f"numerics={numerics!r}: no such level", hint))

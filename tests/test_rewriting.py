@@ -136,3 +136,8 @@ def test_rules_that_are_none_are_named() -> None:
         fxrules.rewrite(module, "std")  # type: ignore[arg-type]
     with pytest.raises(fxrules.FxrulesError, match="not NoneType"):
         fxrules.find(module, None)  # type: ignore[arg-type]
+
+
+def test_a_negative_number_of_firings_is_named() -> None:
+    with pytest.raises(fxrules.FxrulesError, match="stop_after=-1"):
+        fxrules.rewrite(symbolic_trace(lambda x: x + 1), fxrules.RuleSet(), stop_after=-1)
