@@ -9,11 +9,13 @@ from time import perf_counter
 from attrs import define, field, frozen
 from torch.fx import Graph, Node
 
+from ..dsl.phrases import format_expr
 from ..dsl.source import FxrulesError, Problem
 from .candidates import Candidate, Match, Mismatch
 from .contracts import LEVELS
 from .dispatch import Dispatch, priority_classes
 from .effects import EffectIndex, legal
+from .evaluation import evaluate
 from .fingerprints import fingerprint
 from .guards import accept
 from .invariants import violations
@@ -230,10 +232,12 @@ def _fire(state: _Run, compiled: CompiledRule, node: Node) -> bool:
             refused.extend([outcome] if isinstance(outcome, Mismatch) else [])
             return isinstance(outcome, Match)
         match = _allowed(rule, candidate, work, state.policy)
+        measure = _measure(rule, work) if isinstance(match, Match) else None
         applied = apply(match, *work.tools) if isinstance(match, Match) else match
         if isinstance(applied, Mismatch):
             refused.append(applied)
             return False
+        _check_shrinks(rule, measure, work, site)
         tally.notes.update(applied.notes)
         depth = 1 + max(state.depths.get(one, 0) for one in candidate.nodes)
         state.depths.update(dict.fromkeys(applied.new_nodes, depth))
@@ -253,6 +257,23 @@ def _fire(state: _Run, compiled: CompiledRule, node: Node) -> bool:
         if any(one.kind in _FAR_SIGHTED for one in refused):
             state.again.add((compiled, node))
     return fired
+
+
+def _measure(rule: Rule, work: Workspace) -> float | None:
+    """The value of the rule's ``shrinks`` measure in the graph as it is; None if it has none."""
+    value = None if rule.shrinks is None else evaluate(rule.shrinks, {}, work.views, rule.scope)
+    return value if isinstance(value, int | float) else None
+
+
+def _check_shrinks(rule: Rule, before: float | None, work: Workspace, site: str) -> None:
+    """Every firing must lower the measure: it is the rule's own argument that it comes to an end."""
+    after = _measure(rule, work)
+    if rule.shrinks is None or before is None or after is None or after < before:
+        return
+    what = f"`{rule.name}` says that it shrinks `{format_expr(rule.shrinks)}`: at node `{site}` it went from {before} to {after}"
+    raise FxrulesError(
+        Problem(rule.shrinks.span, "shrinks", what, "another measure, or a `where` that leaves this site out")
+    )
 
 
 def _allowed(rule: Rule, candidate: Candidate, work: Workspace, policy: Policy) -> Match | Mismatch:

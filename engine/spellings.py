@@ -44,7 +44,7 @@ def _of_overload(call: Call) -> Call | None:
     target, args, kwargs = call
     if not isinstance(target, torch._ops.OpOverloadPacket):
         return call
-    names = target.overloads()
+    names = [name or "default" for name in target._overload_names]
     name = "default" if "default" in names else names[0]
     return (getattr(target, name), args, kwargs) if name == "default" or len(names) == 1 else None
 

@@ -188,3 +188,15 @@ rule d(x: float[...]) { match cosh(cosh(x)) rewrite sinh(x) numerics differs "t"
     assert dict(result.report.fired) == {"text.a": 30, "text.b": 30, "text.c": 30, "text.d": 15}
     assert _rewrite(text, result.model).report.fired == {}
     assert result.report["a"].tried == 30, "round 2 must not try again where nothing near changed"
+
+
+def test_a_measure_must_fall_with_every_firing() -> None:
+    text = 'rule fewer(x: float[...]) { match tanh(x) rewrite sin(x) numerics differs "t" shrinks count(tanh) }'
+    assert dict(_rewrite(text).report.fired) == {"text.fewer": 1}
+    model = symbolic_trace(Chain())
+    code = model.code
+    with pytest.raises(
+        fxrules.FxrulesError, match=r"shrinks `count\(exp\)`: at node `tanh` it went from 1 to 1"
+    ) as caught:
+        _rewrite(text.replace("count(tanh)", "count(exp)"), model)
+    assert str(caught.value).startswith("<text>:1:") and model.code == code

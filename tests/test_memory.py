@@ -1,0 +1,141 @@
+"""What each node does: writes, randomness, which arguments its value may alias."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from sites import Site, node_of, site_of
+from torch import Tensor, nn
+from torch.fx import Graph, GraphModule
+
+aten = torch.ops.aten
+
+
+def one_node(
+    op: str, target: Any, args: int = 1, *rest: Any, modules: dict[str, nn.Module] | None = None, **kw: Any
+) -> Site:
+    graph = Graph()
+    inputs = [graph.placeholder(name) for name in "xyz"[:args]]
+    node = graph.create_node(op, target, (*inputs, *rest), kw, name="node")
+    graph.output(node)
+    return site_of(GraphModule(nn.ModuleDict(modules or {}), graph))
+
+
+FUNCTIONS: list[tuple[str, Any, tuple[Any, ...], dict[str, Any], str, str, str]] = [
+    # name, target, (inputs, *rest), keywords, kind, writes, aliases
+    ("add", aten.add.Tensor, (2,), {}, "pure", "", ""),
+    ("add_", aten.add_.Tensor, (2,), {}, "mutates", "x", "x"),
+    ("add.out", aten.add.out, (2,), {"out": "z"}, "mutates", "z", "z"),
+    ("view", aten.view.default, (1, [2]), {}, "pure", "", "x"),
+    ("reshape", aten.reshape.default, (1, [2]), {}, "pure", "", "x"),
+    ("clone", aten.clone.default, (1,), {}, "pure", "", ""),
+    ("to", aten.to.dtype, (1, torch.float32), {}, "pure", "", "x"),
+    ("cartesian_prod", aten.cartesian_prod.default, (1,), {}, "pure", "", "x"),
+    ("unsafe_split", aten.unsafe_split.Tensor, (1, 1), {}, "pure", "", "x"),
+    ("type_as", aten.type_as.default, (2,), {}, "pure", "", "x y"),
+    ("einsum", aten.einsum.default, (0, "ij->ji"), {}, "pure", "", ""),
+    ("bernoulli", aten.bernoulli.default, (1,), {}, "random", "", ""),
+    ("dropout eval", aten.dropout.default, (1, 0.5, False), {}, "pure", "", "x"),
+    ("dropout train", aten.dropout.default, (1, 0.5, True), {}, "random", "", "x"),
+    ("sdpa", aten.scaled_dot_product_attention.default, (3,), {}, "pure", "", ""),
+    ("sdpa dropout", aten.scaled_dot_product_attention.default, (3, None, 0.1), {}, "random", "", ""),
+    ("torch.add", torch.add, (2,), {}, "pure", "", ""),
+    ("torch.add out", torch.add, (2,), {"out": "z"}, "mutates", "z", "z"),
+    ("operator.add", operator.add, (2,), {}, "pure", "", ""),
+    ("operator.iadd", operator.iadd, (2,), {}, "mutates", "x", "x"),
+    ("operator.setitem", operator.setitem, (1, 0, 1), {}, "mutates", "x", "x"),
+    ("operator.invert", operator.invert, (1,), {}, "pure", "", ""),
+    ("tuple", tuple, (1,), {}, "pure", "", "x"),
+    ("operator.index", operator.index, (1,), {}, "pure", "", ""),
+    ("getitem", operator.getitem, (1, 0), {}, "pure", "", "x"),
+    ("getattr mT", getattr, (1, "mT"), {}, "pure", "", "x"),
+    ("relu", F.relu, (1,), {"inplace": False}, "pure", "", ""),
+    ("relu inplace", F.relu, (1,), {"inplace": True}, "mutates", "x", "x"),
+    ("relu inplace by place", F.relu, (1, True), {}, "mutates", "x", "x"),
+    ("torch.relu_", torch.relu_, (1,), {}, "mutates", "x", "x"),
+    ("F.dropout", F.dropout, (1, 0.5, False), {}, "pure", "", "x"),
+    ("F.dropout train", F.dropout, (1, 0.5, True), {}, "random", "", "x"),
+    ("torch.rand_like", torch.rand_like, (1,), {}, "random", "", ""),
+    ("F.batch_norm", F.batch_norm, (3,), {}, "pure", "", ""),
+    ("F.batch_norm train", F.batch_norm, (3, None, None, True), {}, "mutates", "y z", ""),
+    ("no statistics", aten.batch_norm.default, (1, None, None, None, None, True, 0.1, 1e-5, False), {}, "pure", "", ""),
+    ("manual_seed", torch.manual_seed, (0, 3), {}, "opaque", "", ""),
+    ("unknown", one_node, (1,), {}, "opaque", "x", "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("target", "args", "kw", "kind", "writes", "aliases"),
+    [case[1:] for case in FUNCTIONS],
+    ids=[case[0] for case in FUNCTIONS],
+)
+def test_effects_of_functions(
+    target: Any, args: tuple[Any, ...], kw: dict[str, Any], kind: str, writes: str, aliases: str
+) -> None:
+    graph = Graph()
+    inputs = [graph.placeholder(name) for name in "xyz"]
+    keywords = {name: inputs[2] if value == "z" else value for name, value in kw.items()}
+    node = graph.call_function(target, (*inputs[: args[0]], *args[1:]), keywords)
+    graph.output(node)
+    effect = site_of(GraphModule(nn.Module(), graph)).effects.effect(node)
+    assert effect.kind == kind
+    assert [str(place) for place in effect.writes] == writes.split()
+    assert [str(source) for source in effect.aliases] == aliases.split()
+
+
+METHODS = [
+    ("add", "pure", ""), ("add_", "mutates", "x"), ("view", "pure", "x"), ("contiguous", "pure", "x"),
+    ("relu", "pure", ""),
+    ("__setitem__", "mutates", "x"), ("__iadd__", "mutates", "x"), ("__add__", "pure", ""), ("size", "pure", ""),
+    ("bernoulli", "random", ""), ("uniform_", "mutates", "x"), ("frobnicate", "opaque", "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "kind", "aliases"), METHODS)
+def test_effects_of_methods(method: str, kind: str, aliases: str) -> None:
+    site = one_node("call_method", method, 2 if "add" in method else 1)
+    effect = site.effects.effect(node_of(site.graph, "node"))
+    assert (effect.kind, [str(source) for source in effect.aliases]) == (kind, aliases.split())
+
+
+class Own(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.add_(1)
+
+
+def _hooked() -> nn.Module:
+    module = nn.ReLU()
+    module.register_forward_hook(lambda module, args, output: output.add_(1))
+    return module
+
+
+MODULES = [
+    ("linear", nn.Linear(2, 2), "pure", "", ""),
+    ("relu inplace", nn.ReLU(inplace=True), "mutates", "x", "x"),
+    ("dropout", nn.Dropout(), "random", "", "x"),
+    ("dropout eval", nn.Dropout().eval(), "pure", "", "x"),
+    ("batch norm", nn.BatchNorm1d(2), "mutates", "part.", ""),
+    ("batch norm eval", nn.BatchNorm1d(2).eval(), "pure", "", ""),
+    ("identity", nn.Identity(), "pure", "", "x"),
+    ("lstm eval", nn.LSTM(2, 2).eval(), "pure", "", "x"),
+    ("own", Own(), "opaque", "x", "x"),
+    ("hooked", _hooked(), "opaque", "x", "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("module", "kind", "writes", "aliases"), [case[1:] for case in MODULES], ids=[case[0] for case in MODULES]
+)
+def test_effects_of_modules(module: nn.Module, kind: str, writes: str, aliases: str) -> None:
+    site = one_node("call_module", "part", modules={"part": module})
+    effect = site.effects.effect(node_of(site.graph, "node"))
+    assert effect.kind == kind
+    assert [str(place) for place in effect.writes] == writes.split()
+    assert [str(source) for source in effect.aliases] == aliases.split()
+
+
+# ------------------------------------------------------------------------- laws
