@@ -270,10 +270,10 @@ def _check_shrinks(rule: Rule, before: float | None, work: Workspace, site: str)
     after = _measure(rule, work)
     if rule.shrinks is None or before is None or after is None or after < before:
         return
-    what = f"`{rule.name}` says that it shrinks `{format_expr(rule.shrinks)}`: at node `{site}` it went from {before} to {after}"
-    raise FxrulesError(
-        Problem(rule.shrinks.span, "shrinks", what, "another measure, or a `where` that leaves this site out")
-    )
+    promise = f"`{rule.name}` says that it shrinks `{format_expr(rule.shrinks)}`"
+    what = f"{promise}: at node `{site}` it went from {before} to {after}"
+    hint = "another measure, or a `where` that leaves this site out"
+    raise FxrulesError(Problem(rule.shrinks.span, "shrinks", what, hint))
 
 
 def _allowed(rule: Rule, candidate: Candidate, work: Workspace, policy: Policy) -> Match | Mismatch:
