@@ -13,6 +13,7 @@ from .headers import Header
 from .nearest import did_you_mean
 from .scopes import FileScope, find_pattern, is_constant
 from .source import Problem
+from .vocabulary import CONSTANTS
 
 
 class Role(Enum):
@@ -80,7 +81,8 @@ def unbound(name: ast.Name, place: Place) -> Problem:
     if place.is_example:
         hint = did_you_mean(id, known) or "an example stands for itself: it sees only the inputs that it declares"
         return Problem(span, "unbound", f"`{id}`: the example has no such input", hint)
-    hint = did_you_mean(id, [*known, *place.scope.own.consts])
+    constant = next((word for word in CONSTANTS if word.lower() == id.lower()), None)  # `true` for `True`
+    hint = f"did you mean `{constant}`?" if constant else did_you_mean(id, [*known, *place.scope.own.consts])
     if place.role is Role.MATCH:
         return Problem(span, "unbound", f"`{id}` is not declared", hint or f"add it to the header: `{id}: Tensor`")
     if place.role is Role.PATTERN:
