@@ -170,3 +170,20 @@ def _input_spec(constant: NewConstant) -> InputSpec:
     kind = _kind(constant)
     persistent = True if kind is InputKind.BUFFER else None
     return InputSpec(kind, TensorArgument(constant.placeholder.name), constant.target, persistent)
+
+
+def lifted_values(program: ExportedProgram) -> dict[str, Tensor]:
+    """The tensors behind a program's placeholders, by placeholder name; those it mutates are left out."""
+    signature = program.graph_signature
+    mutated = set(signature.buffers_to_mutate.values()) | set(signature.parameters_to_mutate.values())
+    named = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    values = {**program.constants, **program.state_dict}
+    return {
+        placeholder: values[target]
+        for placeholder, target in named.items()
+        if target not in mutated and isinstance(values.get(target), Tensor)
+    }

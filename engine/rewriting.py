@@ -12,7 +12,8 @@ from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
 from attrs import evolve, field, frozen
-from torch import Tensor, nn
+from torch import nn
+from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
@@ -30,7 +31,7 @@ from .fixpoint import Limits, Policy, Workspace, matches, run, search
 from .journal import Journal, ModuleOwner, Owner, ProgramOwner
 from .metadata import Propagation, annotate
 from .nodeview import Views
-from .owners import updated_program
+from .owners import lifted_values, updated_program
 from .report import Report
 from .ruleset import Rule, RuleSet
 
@@ -223,7 +224,12 @@ def _rewrite_copy(
     if not report.fired:
         return Result(model, report, model, rules)
     start = perf_counter()
-    updated = updated_program(program, copied, journal.constants)
+    try:
+        updated = updated_program(program, copied, journal.constants)
+    except SpecViolationError as error:
+        rules_fired = ", ".join(f"`{name}`" for name in report.fired)
+        message = f"the rewritten graph is no valid program: {error}; rules that fired: {rules_fired}"
+        raise FxrulesError(Problem(None, "invalid-program", message)) from error
     seconds = _added(_added(seconds, report.seconds), {"recompile": perf_counter() - start})
     return Result(updated, evolve(report, seconds=seconds), model, rules)
 
@@ -291,23 +297,6 @@ def _table(rules: RuleSet) -> FamilyTable:
     table = load_table()
     own = {name: family for rule in rules for name, family in rule.scope.table.own.items()}
     return evolve(table, own={**table.own, **own}) if own else table
-
-
-def lifted_values(program: ExportedProgram) -> dict[str, Tensor]:
-    """The tensors behind a program's placeholders, by placeholder name; those it mutates are left out."""
-    signature = program.graph_signature
-    mutated = set(signature.buffers_to_mutate.values()) | set(signature.parameters_to_mutate.values())
-    named = {
-        **signature.inputs_to_parameters,
-        **signature.inputs_to_buffers,
-        **signature.inputs_to_lifted_tensor_constants,
-    }
-    values = {**program.constants, **program.state_dict}
-    return {
-        placeholder: values[target]
-        for placeholder, target in named.items()
-        if target not in mutated and isinstance(values.get(target), Tensor)
-    }
 
 
 def _has_metadata(module: GraphModule) -> bool:

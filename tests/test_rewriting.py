@@ -141,3 +141,19 @@ def test_rules_that_are_none_are_named() -> None:
 def test_a_negative_number_of_firings_is_named() -> None:
     with pytest.raises(fxrules.FxrulesError, match="stop_after=-1"):
         fxrules.rewrite(symbolic_trace(lambda x: x + 1), fxrules.RuleSet(), stop_after=-1)
+
+
+def test_a_graph_that_is_no_valid_program_names_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._export.verifier import SpecViolationError
+
+    from fxrules.engine import rewriting
+
+    def refuse(*_: object) -> None:
+        raise SpecViolationError("operator is not allowed")
+
+    monkeypatch.setattr(rewriting, "updated_program", refuse)
+    program = torch.export.export(Net(), X)
+    code = program.graph_module.code
+    with pytest.raises(fxrules.FxrulesError, match=r"no valid program: operator is not allowed; .*`text.swap`"):
+        fxrules.rewrite(program, fxrules.load(text=SWAP), numerics="differs")
+    assert program.graph_module.code == code
