@@ -235,12 +235,12 @@ def _given(graph: Graph, example_inputs: Any) -> Mapping[str, Any]:
     if getattr(graph._codegen, "pytree_info", None) is not None:  # the graph takes the leaves of its model's arguments
         return dict(zip(names, pytree.tree_leaves((call.args, dict(call.kwargs))), strict=False))
     defaults = {str(node.target): node.args[0] for node in graph.nodes if node.op == "placeholder" and node.args}
-    _check_fit(names, call)
+    _check_fit(names, defaults, call)
     return {**defaults, **dict(zip(names, call.args, strict=False)), **call.kwargs}
 
 
-def _check_fit(names: Sequence[str], call: Call) -> None:
-    """Raises FxrulesError for inputs that no placeholder takes: they would be left out in silence."""
+def _check_fit(names: Sequence[str], defaults: Mapping[str, Any], call: Call) -> None:
+    """Raises FxrulesError for inputs that no placeholder takes, or placeholders that get none."""
     if any(name.startswith("*") for name in names):
         return
     hint = f"the graph takes ({', '.join(names)})"
@@ -251,6 +251,10 @@ def _check_fit(names: Sequence[str], call: Call) -> None:
         if name not in names:
             message = f"the graph has no input `{name}`"
             raise FxrulesError(Problem(None, "wrong-inputs", message, did_you_mean(name, names) or hint))
+    missing = [name for name in names[len(call.args) :] if name not in call.kwargs and name not in defaults]
+    if missing:
+        message = f"the example inputs have nothing for `{missing[0]}`"
+        raise FxrulesError(Problem(None, "wrong-inputs", message, hint))
 
 
 def _faked(value: Any, mode: FakeTensorMode) -> Any:

@@ -221,7 +221,11 @@ def test_density(value: Any, dense: bool) -> None:
 
 @pytest.mark.parametrize(
     ("inputs", "told"),
-    [((X, X), "2 positional example inputs are given, the graph takes 1"), ({"z": X}, "the graph has no input `z`")],
+    [
+        ((X, X), "2 positional example inputs are given, the graph takes 1"),
+        ({"z": X}, "the graph has no input `z`"),
+        ((), "the example inputs have nothing for `x`"),
+    ],
 )
 def test_example_inputs_that_no_placeholder_takes_are_an_error(inputs: Any, told: str) -> None:
     with pytest.raises(FxrulesError, match=told):
