@@ -50,11 +50,6 @@ def check(param: ast.Param, value: object, views: Views) -> Mismatch | None:
     return next((one for one in mismatches if one.kind == "missing fact"), mismatches[0])
 
 
-def is_tensor_type(declared: ast.Type | None) -> bool:
-    """Whether a type admits only tensors: ``Tensor``, anything in brackets, a dtype name alone."""
-    return declared is not None and (declared.dims is not None or _OF_TENSORS.issuperset(declared.names))
-
-
 def spell(declared: ast.Type) -> str:
     """A type as it is written, dims left out: ``const float[...]?``."""
     qualifier = f"{declared.qualifier} " if declared.qualifier else ""

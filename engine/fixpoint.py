@@ -173,7 +173,9 @@ def _prepared(
 
 def _report(state: _Run, before: int, rounds: int, seconds: dict[str, float]) -> Report:
     reports = tuple(tally.close() for tally in state.tallies.values())
-    return Report(reports, before, len(state.work.graph.nodes), rounds, seconds)
+    stopped = state.exhausted and not state.dry
+    notes = (f"stopped after {state.fired} rewrites, as stop_after asks",) if stopped else ()
+    return Report(reports, before, len(state.work.graph.nodes), rounds, seconds, notes)
 
 
 def _rounds(state: _Run, classes: list[list[CompiledRule]], before: int) -> int:

@@ -219,13 +219,14 @@ def _rewrite_copy(
     if program is None:
         report = _rewrite_module(copied, ModuleOwner(copied), rules, policy, limits, example_inputs, seconds)
         return Result(copied if report.fired else model, report, model, rules)
-    journal, report = _run(copied, owner, rules, policy, limits)
-    journal.commit()
+    work = _workspace(copied, owner, rules)
+    report = run(work, rules, policy, limits)
+    work.journal.commit()
     if not report.fired:
         return Result(model, report, model, rules)
     start = perf_counter()
     try:
-        updated = updated_program(program, copied, journal.constants)
+        updated = updated_program(program, copied, work.journal.constants)
     except SpecViolationError as error:
         rules_fired = ", ".join(f"`{name}`" for name in report.fired)
         message = f"the rewritten graph is no valid program: {error}; rules that fired: {rules_fired}"
@@ -243,38 +244,29 @@ def _rewrite_module(
     example_inputs: Any,
     seconds: Mapping[str, float] | None = None,
 ) -> Report:
-    """Rewrite a module that is ours to change."""
-    metas = _metas(module)
+    """Rewrite a module that is ours to change. Whatever fails, an interrupt too, it is as it was."""
+    metas, work, compiling = _metas(module), None, False
     try:
         if example_inputs is not None and not _has_metadata(module):
             annotate(module, example_inputs)
-        journal, report = _run(module, owner, rules, policy, limits)
-    except BaseException:
-        _restore_metas(metas)
-        raise
-    start = perf_counter()
-    try:
+        work = _workspace(module, owner, rules)
+        report = run(work, rules, policy, limits)
+        start = perf_counter()
         if report.fired:
+            compiling = True
             module.recompile()
+        spent = {"recompile": perf_counter() - start} if report.fired else {}
     except BaseException:
-        journal.undo()
+        if work is not None:
+            work.journal.undo()
         _restore_metas(metas)
-        module.recompile()
+        if compiling:
+            module.recompile()
         raise
-    journal.commit()
+    work.journal.commit()
     if not report.fired:
         _restore_metas(metas)
-    spent = {"recompile": perf_counter() - start} if report.fired else {}
     return evolve(report, seconds=_added(_added(seconds or {}, report.seconds), spent))
-
-
-def _run(module: GraphModule, owner: Owner, rules: RuleSet, policy: Policy, limits: Limits) -> tuple[Journal, Report]:
-    work = _workspace(module, owner, rules)
-    try:
-        return work.journal, run(work, rules, policy, limits)
-    except BaseException:
-        work.journal.undo()
-        raise
 
 
 def _added(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:

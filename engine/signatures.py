@@ -88,18 +88,6 @@ class Form:
     constants: tuple[tuple[int, Default], ...] = ()
     declared: bool = False
 
-    @cached_property
-    def binds(self) -> tuple[str | Fixed | None, ...]:
-        """Per family parameter: the own parameter's name, a constant, or None (the family's default)."""
-        bound = {
-            role.index: param.name
-            for param, role in zip(self.params, self.roles, strict=True)
-            if isinstance(role, Bound)
-        }
-        constants = dict(self.constants)
-        size = max([*bound, *constants], default=-1) + 1
-        return tuple(bound.get(i, Fixed(constants[i]) if i in constants else None) for i in range(size))
-
 
 @frozen(slots=False, eq=False)
 class Family:

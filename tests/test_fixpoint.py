@@ -83,7 +83,9 @@ def test_stop_after_bounds_the_firings() -> None:
     text = 'rule swap(x: float[...]) { match tanh(x) rewrite sin(x) numerics differs "t" }'
     result = _rewrite(text, Many(), stop_after=2)
     assert _code(result.model) == ["aten.tanh.default"] * 3 + ["aten.sin.default"] * 2, "users before producers"
-    assert _rewrite(text, Many(), stop_after=0).report.fired == {}
+    none = _rewrite(text, Many(), stop_after=0).report
+    assert none.fired == {} and none.notes == ("stopped after 0 rewrites, as stop_after asks",)
+    assert "found nothing" not in str(none)
 
 
 def test_the_policy_refuses_weaker_contracts_and_says_so() -> None:

@@ -188,3 +188,12 @@ def test_an_unpacked_wheel_runs_without_the_repository(wheel: zipfile.ZipFile, t
 def test_links_lead_to_the_packages() -> None:
     for package in PACKAGES:
         assert (ROOT / "src" / "fxrules" / package).resolve() == ROOT / package
+
+
+def test_the_map_of_the_engine_names_every_module() -> None:
+    text = (ROOT / "engine" / "README.md").read_text()
+    modules = [
+        path.stem for path in python_files("engine/") if path.parent == Path("engine") and path.stem != "__init__"
+    ]
+    assert len(modules) > 50
+    assert [name for name in modules if f"`{name}`" not in text] == []

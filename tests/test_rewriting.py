@@ -157,3 +157,23 @@ def test_a_graph_that_is_no_valid_program_names_the_rules(monkeypatch: pytest.Mo
     with pytest.raises(fxrules.FxrulesError, match=r"no valid program: operator is not allowed; .*`text.swap`"):
         fxrules.rewrite(program, fxrules.load(text=SWAP), numerics="differs")
     assert program.graph_module.code == code
+
+
+def test_an_interrupt_while_code_is_generated_leaves_the_callers_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced = symbolic_trace(Net())
+    code, names = traced.code, [node.name for node in traced.graph.nodes]
+    real, calls = GraphModule.recompile, []
+
+    def interrupted(module: GraphModule) -> object:
+        calls.append(module)
+        done = real(module)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(GraphModule, "recompile", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fxrules.rewrite(traced, fxrules.load(text=SWAP), X, numerics="differs", inplace=True)
+    assert traced.code == code and [node.name for node in traced.graph.nodes] == names
+    assert all("val" not in node.meta for node in traced.graph.nodes)
+    torch.testing.assert_close(traced(*X)["out"], torch.relu(traced.get_submodule("linear")(*X)) + X[0].relu())
