@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 from torch.fx import Node
 
 from ..dsl import ast
@@ -49,7 +49,8 @@ class Match:
 
     ``bindings`` now also has the dims (int or SymInt), star dims (tuples of them)
     and what ``let`` computed (numbers, tuples, tensors). ``kept`` are the nodes
-    that ``keep`` names.
+    that ``keep`` names. Matches of a rule with equal ``key`` (None: not to be compared)
+    differ in the identity of their nodes only.
     """
 
     rule: Rule
@@ -57,12 +58,17 @@ class Match:
     nodes: tuple[Node, ...]
     bindings: Mapping[str, object]
     kept: tuple[Node, ...] = ()
+    key: Hashable | None = field(default=None, eq=False, repr=False)
 
 
 @frozen
 class Mismatch:
-    """Why a rule does not apply, in words for its author, and at which node."""
+    """Why a rule does not apply, in words for its author, and at which node.
+
+    ``by_facts``: the reason holds wherever literals and facts are equal.
+    """
 
     kind: MismatchKind
     reason: str
     node: Node | None = None
+    by_facts: bool = field(default=False, eq=False, repr=False)

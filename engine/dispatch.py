@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import Any, TypeAlias
 
 from attrs import field, frozen
 from torch.fx import Node
 
 from .matching import CompiledRule
 from .nodeview import Views
+
+_Rules: TypeAlias = tuple[CompiledRule, ...]
 
 
 def priority_classes(rules: list[CompiledRule]) -> list[list[CompiledRule]]:
@@ -19,12 +22,16 @@ def priority_classes(rules: list[CompiledRule]) -> list[list[CompiledRule]]:
 
 @frozen(eq=False)
 class Dispatch:
-    """Which rules can match at a node: by family of its views, plus those that may match anywhere."""
+    """Which rules can match at a node: by the families of what it calls, and of what its inputs call.
 
+    Both are read off targets alone, before any view is made: most nodes need no more.
+    """
+
+    rules: _Rules
     by_family: dict[str, tuple[int, ...]]
     anywhere: tuple[int, ...]
-    rules: tuple[CompiledRule, ...]
-    _known: dict[tuple[str, ...], tuple[CompiledRule, ...]] = field(factory=dict)
+    _rooted: dict[frozenset[str], tuple[_Rules, bool]] = field(factory=dict)
+    _fitting: dict[tuple[frozenset[str], ...], _Rules] = field(factory=dict)
 
     @classmethod
     def of(cls, rules: list[CompiledRule]) -> Dispatch:
@@ -33,14 +40,30 @@ class Dispatch:
             for family in compiled.families:
                 by_family.setdefault(family, []).append(index)
         anywhere = tuple(index for index, compiled in enumerate(rules) if compiled.any_root)
-        return cls({name: tuple(found) for name, found in by_family.items()}, anywhere, tuple(rules))
+        return cls(tuple(rules), {name: tuple(found) for name, found in by_family.items()}, anywhere)
 
-    def at(self, node: Node, views: Views) -> tuple[CompiledRule, ...]:
+    def at(self, node: Node, views: Views) -> _Rules:
         """The rules to try at a node, in load order."""
-        if not self.anywhere and self.by_family.keys().isdisjoint(views.family_names(node)):
-            return ()
-        families = tuple([view.family.name for view in views.views(node)])
-        if families not in self._known:
-            found = set(self.anywhere).union(*(self.by_family.get(name, ()) for name in families))
-            self._known[families] = tuple(self.rules[index] for index in sorted(found))
-        return self._known[families]
+        names = views.family_names(node)
+        known = self._rooted.get(names)
+        if known is None:
+            known = self._rooted[names] = self._with_root(names)
+        rooted, choosy = known
+        if not choosy:
+            return rooted
+        inputs: Any = node._input_nodes
+        key = (names, *map(views.family_names, inputs))
+        fitting = self._fitting.get(key)
+        if fitting is None:
+            fitting = self._fitting[key] = _with_operands(rooted, frozenset().union(*key[1:]))
+        return fitting
+
+    def _with_root(self, names: frozenset[str]) -> tuple[_Rules, bool]:
+        """The rules whose root may be one of these families; and whether any of them asks for operands."""
+        found = set(self.anywhere).union(*(self.by_family.get(name, ()) for name in names))
+        rules = tuple(self.rules[index] for index in sorted(found))
+        return rules, any(compiled.operands for compiled in rules)
+
+
+def _with_operands(rules: _Rules, names: frozenset[str]) -> _Rules:
+    return tuple(rule for rule in rules if not any(map(names.isdisjoint, rule.operands)))

@@ -24,6 +24,7 @@ from .ruleset import Rule
 from .shapes import Declared, Dim, solve
 from .surface import declared_names, header_dims
 from .truth import Declined, Unknown, equal
+from .verdicts import Verdict, asks_facts_only, is_plain, site_key
 from .words import items_of
 
 __all__ = ["Match", "Mismatch", "accept"]
@@ -40,15 +41,35 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
     bindings: Bindings = {name: candidate.bindings.get(name) for name in plan.names}
     nodes = _with_unread_items(plan, candidate, bindings, views)
     kept = tuple([node for node in map(bindings.get, plan.keep) if isinstance(node, Node)])
-    mismatch = (
-        _wrong_kind(plan, bindings, views)
-        or _bind_dims(rule, plan, bindings, views)
-        or _unequal(rule, candidate, bindings, views)
-        or _read_outside(root, nodes, kept, views)
-        or _conditions(rule, plan, root, bindings, views, freeze)
-        or (_not_frozen(root, views, freeze) if rule.freeze else None)
-    )
-    return mismatch or Match(rule, root, nodes, bindings, kept)
+    key = site_key(candidate, bindings, views) if plan.asks_facts_only and not freeze else None
+    verdict = None if key is None else views.verdicts.get((plan, key))
+    if verdict is None:
+        mismatch = (
+            _wrong_kind(plan, bindings, views)
+            or _bind_dims(rule, plan, bindings, views)
+            or _unequal(rule, candidate, bindings, views)
+            or _read_outside(root, nodes, kept, views)
+        )
+        if mismatch is not None:
+            return mismatch
+        mismatch = _conditions(rule, plan, root, bindings, views, freeze)
+        mismatch = mismatch or (_not_frozen(root, views, freeze) if rule.freeze else None)
+        verdict = None if key is None else _verdict(plan, bindings, mismatch)
+        if verdict is not None:
+            views.verdicts[plan, key] = verdict
+            mismatch = verdict.mismatch(root)
+    else:
+        mismatch = _read_outside(root, nodes, kept, views) or verdict.mismatch(root)
+        bindings.update(verdict.bound)
+    return mismatch or Match(rule, root, nodes, bindings, kept, None if verdict is None else key)
+
+
+def _verdict(plan: _Plan, bindings: Bindings, mismatch: Mismatch | None) -> Verdict | None:
+    """What holds for all sites with the same key; None if it does not: a value or a reason that names nodes."""
+    if mismatch is not None:
+        return Verdict(refusal=mismatch.reason) if mismatch.reason in plan.reasons else None
+    bound = {name: value for name, value in bindings.items() if name not in plan.names}
+    return Verdict(bound) if all(map(is_plain, bound.values())) else None
 
 
 @frozen(eq=False)
@@ -56,7 +77,8 @@ class _Plan:
     """What is the same for all candidates of a rule.
 
     ``typed`` and ``shaped`` are the parameters with a type and with dims, ``unpackings``
-    the assignments to several names; ``conditions`` come with their compiled expression.
+    the assignments to several names; ``conditions`` come with their compiled expression
+    and the reason to give where it does not hold.
     """
 
     names: tuple[str, ...]
@@ -65,13 +87,15 @@ class _Plan:
     shaped: tuple[tuple[ast.Param, tuple[Dim, ...]], ...]
     dims: frozenset[str]
     unpackings: tuple[ast.Assign, ...]
-    conditions: tuple[tuple[ast.Where | ast.Let, ast.Expr, Code], ...]
+    conditions: tuple[tuple[ast.Where | ast.Let, str, Code], ...]
+    reasons: frozenset[str]
+    asks_facts_only: bool
 
 
 @lru_cache(maxsize=4096)
 def _plan(rule: Rule) -> _Plan:
     params = rule.ast.params
-    exprs = [one.assign.value if isinstance(one, ast.Let) else one.condition for one in rule.conditions]
+    conditions = tuple(map(_condition, rule.conditions))
     return _Plan(
         declared_names(rule.ast),
         tuple(sorted(rule.keep)),
@@ -79,8 +103,17 @@ def _plan(rule: Rule) -> _Plan:
         tuple((param, param.type.dims) for param in params if param.type and param.type.dims is not None),
         header_dims(params) - rule.scope.constants.keys(),
         tuple(assign for assign in rule.match.assigns if len(assign.targets) > 1),
-        tuple((one, expr, compiled(expr)) for one, expr in zip(rule.conditions, exprs, strict=True)),
+        conditions,
+        frozenset(reason for _, reason, _ in conditions),
+        asks_facts_only(rule),
     )
+
+
+def _condition(clause: ast.Where | ast.Let) -> tuple[ast.Where | ast.Let, str, Code]:
+    if isinstance(clause, ast.Let):
+        return clause, format_expr(clause.assign.value), compiled(clause.assign.value)
+    reason = clause.reason or f"`{format_expr(clause.condition)}` does not hold"
+    return clause, reason, compiled(clause.condition)
 
 
 # ------------------------------------------------------------ kinds and sizes
@@ -176,18 +209,19 @@ def _read_outside(root: Node, nodes: tuple[Node, ...], kept: tuple[Node, ...], v
 def _conditions(rule: Rule, plan: _Plan, root: Node, bindings: Bindings, views: Views, freeze: bool) -> Mismatch | None:
     """Run ``where`` and ``let`` in written order; ``let`` values go into ``bindings``."""
     may_read = bool(plan.conditions) and _not_frozen(root, views, freeze) is None
-    for clause, expr, code in plan.conditions:
+    for clause, reason, code in plan.conditions:
         place = Place(bindings, views, rule.scope, root, may_read)
         try:
             if isinstance(clause, ast.Let):
                 bindings.update(_unpacked(clause.assign.targets, value_of(code, place)))
             elif not is_true(code, place):
-                return Mismatch("where", clause.reason or f"`{format_expr(expr)}` does not hold", root)
+                return Mismatch("where", reason, root)
         except Unknown as unknown:
             return Mismatch("missing fact", str(unknown), root)
         except Frozen as frozen:
             return _not_frozen(root, views, freeze) or Mismatch("freeze", frozen.reason, root)
         except Declined as declined:
+            expr = clause.assign.value if isinstance(clause, ast.Let) else clause.condition
             return Mismatch("where", f"`{format_expr(expr)}`: {declined.reason}", root)
     return None
 

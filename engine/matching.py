@@ -14,24 +14,29 @@ from .candidates import Candidate
 from .compiler import Compiler
 from .lowering import lower
 from .nodeview import Views
-from .patterns import height, roots
+from .patterns import height, operands, roots
 from .ruleset import Rule, looks_beside
 from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Env, Matcher
+from .verdicts import asks_facts_only
 
 
 @frozen(eq=False)
 class CompiledRule:
     """A rule ready to run: the families its root can have, its matcher, and what it looks at.
 
+    ``operands`` are families of which the root's inputs must have some, a set for each such input.
     ``height`` is how far below the root it looks, in edges; a ``wide`` rule also looks at
-    the users of leaves, or at items beside those it matches.
+    the users of leaves, or at items beside those it matches. An ``alike`` rule fails at all
+    nodes of one `verdicts.node_key` if it fails at one: it looks at the root and at facts only.
     """
 
     rule: Rule
     families: frozenset[str]
     any_root: bool
+    operands: tuple[frozenset[str], ...]
     height: float
     wide: bool
+    alike: bool
     _match: Matcher
     _blank: tuple[Any, ...]
 
@@ -50,7 +55,9 @@ def compile_rule(rule: Rule) -> CompiledRule:
     matcher = compiler.compile(term, compiler.finish())
     names, anywhere = roots(term)
     blank = (None, None, None, None, *[UNBOUND] * (compiler.size - steps.FIRST_FREE))
-    return CompiledRule(rule, names, anywhere, height(term), looks_beside(rule), matcher, blank)
+    wide, far = looks_beside(rule), height(term)
+    alike = far <= 1 and not wide and asks_facts_only(rule)
+    return CompiledRule(rule, names, anywhere, operands(term), far, wide, alike, matcher, blank)
 
 
 def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:

@@ -89,6 +89,7 @@ class Views:
     owner: torch.nn.Module | None = None
     table: FamilyTable = field(factory=load_table)
     lifted: Mapping[str, torch.Tensor] = field(factory=dict)
+    verdicts: dict[Any, Any] = field(factory=dict, init=False, repr=False)
     _tensors: Tensors = field(init=False, repr=False)
     _spellings: dict[Any, tuple[_Spelling, ...]] = field(factory=dict, init=False, repr=False)
     _names: dict[Any, frozenset[str]] = field(factory=lambda: {None: frozenset()}, init=False, repr=False)
@@ -117,7 +118,8 @@ class Views:
 
     def family_names(self, node: Node) -> frozenset[str]:
         """The families that a node may have a view of, by what it calls alone; quicker than its views."""
-        key = self._called(node)[0]
+        target = node.target
+        key = target if node.op == "call_function" and target is not getattr else self._called(node)[0]
         names = self._names.get(key)
         if names is None:
             spellings = self._spellings[key] if key in self._spellings else self._find_spellings(key)
@@ -134,10 +136,12 @@ class Views:
 
     def views_as(self, node: Node, family: str) -> tuple[View, ...]:
         """All views of a node as this family: a swap of two dims is a ``transpose`` in two ways."""
+        if family not in self.family_names(node):
+            return ()
         own = self.own(node)
         if own is None or (own.family.name == family and not own.has_others):
             return () if own is None else (own,)
-        return tuple(view for view in self.views(node) if view.family.name == family)
+        return tuple([view for view in self.views(node) if view.family.name == family])
 
     def _look(self, node: Node) -> View | None:
         spellings = self._spellings.get(node.target) if node.op == "call_function" else None
@@ -248,6 +252,10 @@ class Views:
     def fact(self, value: Any) -> Any:
         """The tensor (fake or real), number or tuple that carries the facts of a value; None if unknown."""
         return self._tensors.fact(value)
+
+    def tensor_key(self, value: Any) -> int | None:
+        """A number that stands for all facts of a dense tensor whose sizes are known; None for anything else."""
+        return self._tensors.key(value)
 
     def constant(self, value: Any) -> torch.Tensor | None:
         """The tensor that a value is known to be at rewrite time; None if the program may change it."""

@@ -195,6 +195,23 @@ def roots(term: Term) -> tuple[frozenset[str], bool]:
             return frozenset(), True
 
 
+def operands(term: Term) -> tuple[frozenset[str], ...]:
+    """Families of which the root's inputs must have some: one set for each operand that is an op itself.
+
+    A quick look at the inputs then rules most nodes out. Only what no match can do without counts.
+    """
+    match term:
+        case Op(_, args):
+            found = [roots(inner) for _, inner in args if not isinstance(inner, Maybe)]
+            return tuple(names for names, anywhere in found if not anywhere)
+        case Alternatives(options):
+            each = [operands(option) for option in options]
+            return (frozenset().union(*(one[0] for one in each)),) if all(each) else ()
+        case Shared(_, inner) | As(inner, _) | Absent(_, inner):
+            return operands(inner)
+    return ()
+
+
 def height(term: Term) -> float:
     """How far below the root a pattern looks, in edges of the graph; infinite behind a `Through`."""
     match term:

@@ -172,8 +172,11 @@ def bind(
         if read is UNFIT:
             return None
         found[steps[at].to] = read
-    if any(at >= given and at not in named for at in plan.must_give) or any(found[at] is REQUIRED for at in plan.gaps):
+    if plan.must_give and any(at >= given and at not in named for at in plan.must_give):
         return None
+    for at in plan.gaps:
+        if found[at] is REQUIRED:
+            return None
     for at, other in plan.same_as:
         if found[at] == () or same_value(found[at], found[other]):
             found[at] = None

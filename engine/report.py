@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -170,7 +170,14 @@ class Tally:
     tried: int = 0
     forbidden: Mismatch | None = None
     notes: Counter[str] = field(factory=Counter)
-    refusals: dict[Node, list[Mismatch]] = field(factory=dict)
+    refusals: dict[Node, Sequence[Mismatch]] = field(factory=dict)
+
+    def refuse(self, node: Node, reasons: Sequence[Mismatch]) -> None:
+        """Write down why the rule did not fire at a node this time; no reasons where its pattern does not fit."""
+        if reasons:
+            self.refusals[node] = reasons
+        else:
+            self.refusals.pop(node, None)
 
     def close(self) -> RuleReport:
         """The counts as they are now."""

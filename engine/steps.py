@@ -161,10 +161,10 @@ def op(
     def match(value: Any, env: Env) -> bool:
         if not isinstance(value, Node):
             return False
-        for view in env[VIEWS].views(value):
-            if view.family.name == family and view.effect == "pure" and match_node(view, env):
-                return True
-        return False
+        found: tuple[View, ...] = env[VIEWS].views_as(value, family)
+        if len(found) == 1:  # a generator costs more than most of the tries
+            return found[0].effect == "pure" and match_node(found[0], env)
+        return any(view.effect == "pure" and match_node(view, env) for view in found)
 
     return match
 

@@ -1,0 +1,207 @@
+"""Trying rules at nodes: sweeps over the graph, what a candidate must pass, and what a firing leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from attrs import define, field, frozen
+from torch.fx import Graph, Node
+
+from ..dsl.phrases import format_expr
+from ..dsl.source import FxrulesError, Problem
+from .candidates import Candidate, Match, Mismatch
+from .contracts import LEVELS
+from .dispatch import Dispatch
+from .effects import EffectIndex, legal
+from .evaluation import evaluate
+from .guards import accept
+from .journal import Journal
+from .matching import CompiledRule
+from .metadata import Propagation
+from .nearness import Nearness
+from .nodeview import Views
+from .report import Tally
+from .ruleset import Rule
+from .surgery import apply
+from .verdicts import node_key
+
+# Refusals that may depend on nodes far away: such sites are tried again in every round.
+_FAR_SIGHTED = frozenset({"effect", "interface"})
+
+
+@frozen
+class Limits:
+    """When to stop.
+
+    ``rounds``; ``growth``, nodes for each node of the start; ``depth``, firings that each
+    rewrote what the one before had made, in a graph that does not shrink; ``firings`` in
+    all (None: no bound).
+    """
+
+    rounds: int = 1000
+    growth: int = 10
+    depth: int = 100
+    firings: int | None = None
+
+
+@frozen
+class Policy:
+    """What the caller allows: the weakest numeric contract, and folding of constants."""
+
+    numerics: str = "rounding"
+    freeze: bool = False
+
+    def refuses(self, rule: Rule) -> Mismatch | None:
+        """Why ``rule`` may not run at all, or None."""
+        level = rule.numerics.level
+        if LEVELS.index(level) <= LEVELS.index(self.numerics):
+            return None
+        return Mismatch("policy", f"its contract is `{level}`: allow it with numerics={level!r}")
+
+
+@define(eq=False)
+class Workspace:
+    """One graph being rewritten and everything that is known about it."""
+
+    views: Views
+    journal: Journal
+    propagation: Propagation
+    effects: EffectIndex
+
+    @property
+    def graph(self) -> Graph:
+        return self.views.graph
+
+    @property
+    def tools(self) -> tuple[Views, Journal, Propagation, EffectIndex]:
+        """What surgery works with."""
+        return self.views, self.journal, self.propagation, self.effects
+
+
+@define(eq=False)
+class Run:
+    """One run over one graph.
+
+    ``changed`` has the nodes touched in this round (True: with other content), ``again``
+    what is to be tried in every round, ``failed`` what need not be tried at equal nodes.
+    """
+
+    work: Workspace
+    policy: Policy
+    limits: Limits
+    tallies: dict[str, Tally]
+    dry: bool = False
+    fired: int = 0
+    history: list[tuple[str, str]] = field(factory=list)
+    depths: dict[Node, int] = field(factory=dict)
+    changed: dict[Node, bool] = field(factory=dict)
+    again: set[tuple[CompiledRule, Node]] = field(factory=set)
+    failed: dict[tuple[CompiledRule, Hashable], list[Mismatch]] = field(factory=dict)
+    lint_seconds: float = 0.0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing more may fire."""
+        if self.dry and self.fired:
+            return True
+        return self.limits.firings is not None and self.fired >= self.limits.firings
+
+
+def accepted(compiled: CompiledRule, node: Node, work: Workspace, policy: Policy) -> Match | None:
+    """The first match of a rule at a node; the graph stays as it is."""
+    found: list[Match] = []
+
+    def take(candidate: Candidate) -> bool:
+        outcome = _allowed(compiled.rule, candidate, work, policy)
+        if isinstance(outcome, Match):
+            found.append(outcome)
+        return bool(found)
+
+    compiled.run(node, work.views, take)
+    return found[0] if found else None
+
+
+def sweep(state: Run, dispatch: Dispatch, near: Nearness | None = None) -> None:
+    """One priority class of one round: users before producers; ``near`` leaves out what cannot have changed."""
+    views = state.work.views
+    if state.exhausted:
+        return
+    for node in reversed(list(state.work.graph.nodes)):
+        if node._erased:
+            continue
+        for compiled in dispatch.at(node, views):
+            if near is not None and not near.reaches(compiled, node) and (compiled, node) not in state.again:
+                continue
+            if _fire(state, compiled, node):
+                if state.exhausted:
+                    return
+                break
+
+
+def _fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
+    """Try one rule at one node; True if it rewrote something."""
+    work, rule = state.work, compiled.rule
+    tally = state.tallies[rule.name]
+    tally.tried += 1
+    key = node_key(node, work.views) if compiled.alike and not state.policy.freeze else None
+    known = state.failed.get((compiled, key)) if key is not None else None
+    if known is not None:
+        tally.refuse(node, known)
+        return False
+    site, before = node.name, work.journal.size
+    refused: list[Mismatch] = []
+
+    def take(candidate: Candidate) -> bool:
+        if state.dry:  # effects need the whole graph: they are looked at once there is a copy to change
+            outcome = accept(rule, candidate, work.views, freeze=state.policy.freeze)
+            refused.extend([outcome] if isinstance(outcome, Mismatch) else [])
+            return isinstance(outcome, Match)
+        match = _allowed(rule, candidate, work, state.policy)
+        measure = _measure(rule, work) if isinstance(match, Match) else None
+        applied = apply(match, *work.tools) if isinstance(match, Match) else match
+        if isinstance(applied, Mismatch):
+            refused.append(applied)
+            return False
+        _check_shrinks(rule, measure, work, site)
+        tally.notes.update(applied.notes)
+        depth = 1 + max(state.depths.get(one, 0) for one in candidate.nodes)
+        state.depths.update(dict.fromkeys(applied.new_nodes, depth))
+        state.changed.update(dict.fromkeys(applied.new_nodes, True))
+        return True
+
+    fired = compiled.run(node, work.views, take)
+    tally.refuse(node, () if fired else refused)
+    if fired:
+        tally.fired += 1
+        state.fired += 1
+        state.history.append((rule.name, site))
+        for touched, other in work.journal.touched_since(before).items():
+            state.changed[touched] = other or state.changed.get(touched, False)
+    elif any(one.kind in _FAR_SIGHTED for one in refused):
+        state.again.add((compiled, node))
+    elif key is not None and all(one.by_facts for one in refused):
+        state.failed[compiled, key] = refused
+    return fired
+
+
+def _measure(rule: Rule, work: Workspace) -> float | None:
+    """The value of the rule's ``shrinks`` measure in the graph as it is; None if it has none."""
+    value = None if rule.shrinks is None else evaluate(rule.shrinks, {}, work.views, rule.scope)
+    return value if isinstance(value, int | float) else None
+
+
+def _check_shrinks(rule: Rule, before: float | None, work: Workspace, site: str) -> None:
+    """Every firing must lower the measure: it is the rule's own argument that it comes to an end."""
+    after = _measure(rule, work)
+    if rule.shrinks is None or before is None or after is None or after < before:
+        return
+    promise = f"`{rule.name}` says that it shrinks `{format_expr(rule.shrinks)}`"
+    what = f"{promise}: at node `{site}` it went from {before} to {after}"
+    hint = "another measure, or a `where` that leaves this site out"
+    raise FxrulesError(Problem(rule.shrinks.span, "shrinks", what, hint))
+
+
+def _allowed(rule: Rule, candidate: Candidate, work: Workspace, policy: Policy) -> Match | Mismatch:
+    """What a candidate must pass before the graph is touched: guards, then effects."""
+    match = accept(rule, candidate, work.views, freeze=policy.freeze)
+    return match if isinstance(match, Mismatch) else legal(match, work.effects) or match

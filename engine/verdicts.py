@@ -1,0 +1,105 @@
+"""Guards that ask for facts alone are answered once for all sites with equal facts.
+
+A model repeats its layers: twelve attentions have the same shapes, dtypes and numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+import torch
+from attrs import field, frozen
+from torch.fx import Node
+
+from ..dsl import ast
+from ..dsl.vocabulary import MEASURES
+from ..dsl.walking import Part, walk
+from .candidates import Candidate, Config, Mismatch
+from .nodeview import Views
+from .ruleset import Rule
+
+# What may differ between two sites with equal facts.
+_BY_PLACE = frozenset({"users", "is_input", "path", *MEASURES})
+_PLAIN = (int, float, bool, complex, str)
+_TORCH_VALUES = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+@frozen
+class Verdict:
+    """What guards say of all sites with one key: the dims and ``let`` values that they bind, or why they refuse."""
+
+    bound: Mapping[str, object] = field(factory=dict)
+    refusal: str | None = None
+
+    def mismatch(self, root: Node) -> Mismatch | None:
+        """The refusal at one of the sites; None if the guards hold."""
+        return None if self.refusal is None else Mismatch("where", self.refusal, root, by_facts=True)
+
+
+def asks_facts_only(rule: Rule) -> bool:
+    """Whether the guards of a rule depend on nothing but literals and the facts of captured values.
+
+    Whether a value is constant depends on writes elsewhere, users and paths on the place.
+    """
+    if rule.freeze or any(param.type is not None and param.type.qualifier == "const" for param in rule.ast.params):
+        return False
+    words = _BY_PLACE | rule.scope.helpers.keys()
+    exprs = (one.assign.value if isinstance(one, ast.Let) else one.condition for one in rule.conditions)
+    return words.isdisjoint(_word(part) for expr in exprs for part in walk(expr))
+
+
+def _word(part: Part) -> str | None:
+    return part.id if isinstance(part, ast.Name) else part.name if isinstance(part, ast.Attribute) else None
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value means the same at every site: numbers, text, dtypes and tuples of them do."""
+    if isinstance(value, tuple):
+        return all(map(is_plain, value))
+    return value is None or isinstance(value, (*_PLAIN, *_TORCH_VALUES))
+
+
+def site_key(candidate: Candidate, bindings: Mapping[str, object], views: Views) -> Hashable | None:
+    """What guards can tell of a candidate, but for the identity of its nodes; None if that cannot be written down.
+
+    Sites with equal keys have equal literals at equal names, tensors of equal facts, and
+    the same names stand for one node.
+    """
+    places: dict[object, int] = {}
+    parts = [_part(candidate.root, views, places)]
+    parts += [_part(value, views, places) for value in bindings.values()]
+    for expr, value in candidate.deferred:
+        parts += (id(expr), _part(value, views, places))
+    return None if _UNKNOWN in parts else tuple(parts)
+
+
+def node_key(node: Node, views: Views) -> Hashable | None:
+    """What a rule that looks at one node can tell of it, but for its identity; None if that cannot be written down."""
+    if node.op not in ("call_function", "call_method"):
+        return None
+    places: dict[object, int] = {}
+    parts = [node.target, _part(node, views, places), *[_part(arg, views, places) for arg in node.args]]
+    if node.kwargs:
+        parts += [(name, _part(value, views, places)) for name, value in node.kwargs.items()]
+    return None if _UNKNOWN in parts else tuple(parts)
+
+
+_UNKNOWN: Final = "?"  # no part is text by itself
+
+
+def _part(value: object, views: Views, places: dict[object, int]) -> object:
+    kind = type(value)
+    if value is None or kind is int:
+        return value
+    if isinstance(value, Node):
+        key = views.tensor_key(value)
+        name = value.target if value.op == "get_attr" else value  # reads of one attribute are one value
+        return _UNKNOWN if key is None else (key, places.setdefault(name, len(places)))
+    if kind in _PLAIN:
+        return kind, repr(value)  # -0.0 is not 0.0, True is not 1
+    if isinstance(value, tuple | list | Config):
+        items = value.items if isinstance(value, Config) else value
+        parts = [_part(item, views, places) for item in items]
+        return _UNKNOWN if _UNKNOWN in parts else (kind, *parts)
+    return value if isinstance(value, _TORCH_VALUES) else _UNKNOWN
