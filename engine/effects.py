@@ -128,6 +128,8 @@ def legal(match: Match, index: EffectIndex) -> Mismatch | None:
         effect = index.effect(node)
         if effect.kind != "pure":
             return Mismatch("effect", f"{effect.reason or f'`{node.name}` has effects'}; it cannot be replaced", node)
+    if not index.barriers:
+        return None
     inside = set(match.nodes)
     barriers = [node for node in index.between(min(match.nodes), match.root) if node not in inside]
     if not barriers:

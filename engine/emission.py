@@ -99,17 +99,24 @@ class Emitter:
         """``value[index]`` by ``operator.getitem``."""
         return self.create("call_function", operator.getitem, (self.argument(value), self.argument(index)), {})
 
-    def create(self, op: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Node:
-        """A new node, whatever it calls."""
+    def create(
+        self,
+        op: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        facts: Mapping[str, Any] | None = None,
+    ) -> Node:
+        """A new node, whatever it calls; ``facts`` are its metadata, if they are known."""
         name = target._schema.name.partition("::")[2] if isinstance(target, torch._ops.OpOverload) else None
         node = self.journal.create(op, target, args, kwargs, before=self.before, name=name)
-        self._describe(node)
+        self._describe(node, facts)
         return node
 
-    def _describe(self, node: Node) -> None:
+    def _describe(self, node: Node, facts: Mapping[str, Any] | None = None) -> None:
         self.made.append(node)
         try:
-            entries = self.propagation.entries(node)
+            entries = self.propagation.entries(node) if facts is None else facts
         except Impossible as impossible:
             raise self.refusal("interface", f"the replacement does not fit: {impossible}") from impossible
         if self._meta is None:  # many rules create no node

@@ -23,12 +23,9 @@ def gradient_problem(old: Node, new: Node, emitter: Emitter) -> Mismatch | None:
     matters only where a parameter (or an input that requires a gradient) is above. A rule
     that says ``except gradient`` may do it.
     """
-    views = emitter.views
-    if "gradient" in emitter.match.rule.numerics.waivers or not _is_floating(old, views):
+    if lets_through(old, new, emitter):
         return None
-    if _depends(new, set(emitter.made), views):
-        return None
-    source = _learning_source(old, views)
+    source = _learning_source(old, emitter.views)
     if source is None:
         return None
     return Mismatch(
@@ -36,6 +33,14 @@ def gradient_problem(old: Node, new: Node, emitter: Emitter) -> Mismatch | None:
         f"`{source.name}` would get no gradient through the new value; the rule needs `except gradient`",
         old,
     )
+
+
+def lets_through(old: Node, new: Node, emitter: Emitter) -> bool:
+    """Whether the new value lets gradients through, or need not."""
+    views = emitter.views
+    if "gradient" in emitter.match.rule.numerics.waivers or not _is_floating(old, views):
+        return True
+    return _depends(new, set(emitter.made), views)
 
 
 def _depends(new: Node, made: set[Node], views: Views) -> bool:

@@ -42,7 +42,7 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
     nodes = _with_unread_items(plan, candidate, bindings, views)
     kept = tuple([node for node in map(bindings.get, plan.keep) if isinstance(node, Node)])
     key = site_key(candidate, bindings, views) if plan.asks_facts_only and not freeze else None
-    verdict = None if key is None else views.verdicts.get((plan, key))
+    verdict = None if key is None else views.alike.get((plan, key))
     if verdict is None:
         mismatch = (
             _wrong_kind(plan, bindings, views)
@@ -56,7 +56,7 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
         mismatch = mismatch or (_not_frozen(root, views, freeze) if rule.freeze else None)
         verdict = None if key is None else _verdict(plan, bindings, mismatch)
         if verdict is not None:
-            views.verdicts[plan, key] = verdict
+            views.alike[plan, key] = verdict
             mismatch = verdict.mismatch(root)
     else:
         mismatch = _read_outside(root, nodes, kept, views) or verdict.mismatch(root)

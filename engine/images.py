@@ -14,13 +14,28 @@ _CELLS = ("_args", "_kwargs", "name", "type", "_sort_key", "_erased")
 
 @frozen
 class Touched:
-    """One node: its ``_args, _kwargs, name, type, _sort_key, _erased``, and its dicts."""
+    """One node: its ``_args, _kwargs, name, type, _sort_key, _erased``, its inputs and its users."""
 
     node: Node
     cells: tuple[object, ...]
     inputs: tuple[Node, ...]
     users: tuple[Node, ...]
-    meta: tuple[tuple[str, object], ...]
+
+
+@frozen
+class Read:
+    """The users of one node, of which nothing else changes."""
+
+    node: Node
+    users: tuple[Node, ...]
+
+
+@frozen
+class Described:
+    """The meta of one node."""
+
+    node: Node
+    meta: dict[str, object]
 
 
 @frozen
@@ -84,15 +99,17 @@ class Shared:
     key: Hashable
 
 
-Entry: TypeAlias = Touched | Named | Inserted | Erased | Renamed | Module | Listed | Shared
+Entry: TypeAlias = Touched | Read | Described | Named | Inserted | Erased | Renamed | Module | Listed | Shared
 
 
-def is_other(entry: Touched) -> bool:
+def is_other(entry: Touched | Read | Described) -> bool:
     """Whether a node has other arguments or other metadata now."""
-    node, meta = entry.node, entry.node.meta
-    if node._args is not entry.cells[0] or node._kwargs is not entry.cells[1] or len(meta) != len(entry.meta):
-        return True
-    return any(meta.get(key) is not value for key, value in entry.meta)
+    match entry:
+        case Touched(node, cells):
+            return node._args is not cells[0] or node._kwargs is not cells[1]
+        case Described(node, meta):
+            return len(node.meta) != len(meta) or any(node.meta.get(key) is not value for key, value in meta.items())
+    return False
 
 
 def restore(graph: Graph, entry: Entry) -> None:
@@ -101,6 +118,11 @@ def restore(graph: Graph, entry: Entry) -> None:
     match entry:
         case Touched():
             _restore_node(entry)
+        case Read(node, users):
+            _refill(node.users, users)
+        case Described(node, meta):
+            node.meta.clear()
+            node.meta.update(meta)
         case Named(name, base, count, objects):
             names._used_names.discard(name)
             _put(names._base_count, base, count)
@@ -133,11 +155,13 @@ def _restore_node(entry: Touched) -> None:
     for name, value in zip(_CELLS, entry.cells, strict=True):
         # Past Node.__setattr__, which would tell hooks and shuffle the side table.
         object.__setattr__(node, name, value)
-    for live, content in ((node._input_nodes, entry.inputs), (node.users, entry.users)):
-        live.clear()
-        live.update(dict.fromkeys(content))
-    node.meta.clear()
-    node.meta.update(entry.meta)
+    _refill(node._input_nodes, entry.inputs)
+    _refill(node.users, entry.users)
+
+
+def _refill(live: dict[Node, None], content: tuple[Node, ...]) -> None:
+    live.clear()
+    live.update(dict.fromkeys(content))
 
 
 def _unlink(graph: Graph, node: Node) -> None:

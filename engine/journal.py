@@ -18,7 +18,21 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 from torch.fx.graph import _Namespace
 
-from .images import Entry, Erased, Inserted, Listed, Module, Named, Renamed, Shared, Touched, is_other, restore
+from .images import (
+    Described,
+    Entry,
+    Erased,
+    Inserted,
+    Listed,
+    Module,
+    Named,
+    Read,
+    Renamed,
+    Shared,
+    Touched,
+    is_other,
+    restore,
+)
 
 _NUMBERED = re.compile(r"^([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?$")
 
@@ -75,6 +89,8 @@ class Journal:
     shared: dict[Hashable, str | Node] = field(factory=dict, init=False)
     _log: list[Entry] = field(factory=list, init=False)
     _touched: set[Node | nn.Module] = field(factory=set, init=False)
+    _read: set[Node] = field(factory=set, init=False)
+    _described: set[Node] = field(factory=set, init=False)
     _insert: Any = field(init=False)
     _buckets: dict[Any, tuple[Node, ...] | None] = field(factory=dict, init=False)
 
@@ -84,12 +100,12 @@ class Journal:
     # ------------------------------------------------------------ savepoints
     def mark(self) -> int:
         """A savepoint for `undo_to`."""
-        self._touched.clear()
+        self._forget()
         return len(self._log)
 
     def undo_to(self, mark: int) -> None:
         """Take back every change made since ``mark``; may be repeated after an interrupt."""
-        self._touched.clear()
+        self._forget()
         self.graph._insert = self._insert
         while len(self._log) > mark:
             restore(self.graph, self._log[-1])
@@ -115,7 +131,13 @@ class Journal:
     def commit(self) -> None:
         """Make the changes final. Erased nodes left the graph when they were erased."""
         self._log, self._buckets = [], {}
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin to write down everything anew."""
         self._touched.clear()
+        self._read.clear()
+        self._described.clear()
 
     @property
     def changed(self) -> bool:
@@ -132,7 +154,7 @@ class Journal:
         are others now, False if only their users or name are."""
         found: dict[Node, bool] = {}
         for entry in self._log[size:]:
-            if isinstance(entry, Touched):
+            if isinstance(entry, Touched | Read | Described):
                 found[entry.node] = found.get(entry.node, False) or is_other(entry)
         return found
 
@@ -151,7 +173,7 @@ class Journal:
         graph = self.graph
         fresh = self._reserve(name or graph._target_to_str(target))
         for node in _nodes_in((args, kwargs)):
-            self._touch(node)
+            self._touch_users(node)
         self._touch_bucket(op, target)
         self._log.append(Inserted(before, before._prev, graph._len))
         with graph.inserting_before(before):
@@ -162,7 +184,7 @@ class Journal:
         for node in nodes:
             self._touch(node)
             for source in node._input_nodes:
-                self._touch(source)
+                self._touch_users(source)
             self._touch_bucket(node.op, node.target)
             self._log.append(Erased(node, node._next, self.graph._len))
             self.graph.erase_node(node)
@@ -171,7 +193,7 @@ class Journal:
         """Give a node other arguments."""
         self._touch(node)
         for other in (*node._input_nodes, *_nodes_in((args, kwargs))):
-            self._touch(other)
+            self._touch_users(other)
         node._update_args_kwargs(args, dict(kwargs or {}))
 
     def replace_uses(
@@ -179,16 +201,18 @@ class Journal:
     ) -> None:
         """Let the users of ``old`` read ``new``, wherever the use stands (lists, dicts, slices too)."""
         users = [user for user in old.users if user not in except_for and (only is None or user in only)]
-        self._touch(new)
+        self._touch_users(new)
         for user in users:
             self._touch(user)
             for source in user._input_nodes:
-                self._touch(source)
+                self._touch_users(source)
             user.replace_input_with(old, new)
 
     def set_meta(self, node: Node, entries: Mapping[str, object]) -> None:
         """Set some entries of a node's meta."""
-        self._touch(node)
+        if node not in self._described:
+            self._log.append(Described(node, node.meta.copy()))
+            self._described.add(node)
         node.meta.update(entries)
 
     def take_name(self, new: Node, old: Node) -> None:
@@ -222,9 +246,13 @@ class Journal:
         if node in self._touched:
             return
         cells = (node._args, node._kwargs, node.name, node.type, node._sort_key, node._erased)
-        entry = Touched(node, cells, tuple(node._input_nodes), tuple(node.users), tuple(node.meta.items()))
-        self._log.append(entry)
+        self._log.append(Touched(node, cells, tuple(node._input_nodes), tuple(node.users)))
         self._touched.add(node)
+
+    def _touch_users(self, node: Node) -> None:
+        if node not in self._touched and node not in self._read:
+            self._log.append(Read(node, tuple(node.users)))
+            self._read.add(node)
 
     def _touch_bucket(self, op: str, target: Any) -> None:
         key = (op, target if op == "call_function" else None)

@@ -83,13 +83,14 @@ class Views:
 
     ``owner`` is the module that holds the graph's attributes and submodules; ``lifted``
     has the values of placeholders that stand for parameters, buffers and constants.
+    ``alike`` keeps what was worked out once for all sites with equal facts.
     """
 
     graph: Graph
     owner: torch.nn.Module | None = None
     table: FamilyTable = field(factory=load_table)
     lifted: Mapping[str, torch.Tensor] = field(factory=dict)
-    verdicts: dict[Any, Any] = field(factory=dict, init=False, repr=False)
+    alike: dict[Any, Any] = field(factory=dict, init=False, repr=False)
     _tensors: Tensors = field(init=False, repr=False)
     _spellings: dict[Any, tuple[_Spelling, ...]] = field(factory=dict, init=False, repr=False)
     _names: dict[Any, frozenset[str]] = field(factory=lambda: {None: frozenset()}, init=False, repr=False)

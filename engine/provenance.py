@@ -28,26 +28,28 @@ def merged_meta(match: Match) -> Mapping[str, object]:
     The root's own entries win; others fill in what it lacks. The module stack is the
     part that all nodes share, so that a node made of two modules belongs to their parent.
     """
-    others = [node for node in match.nodes if node is not match.root]
+    metas = [match.root.meta, *[node.meta for node in match.nodes if node is not match.root]]
     found: dict[str, object] = {}
     for field in _COPIED:
-        value = next((node.meta[field] for node in (match.root, *others) if field in node.meta), None)
-        if value is not None:
-            found[field] = value
-    stacks = [node.meta["nn_module_stack"] for node in (match.root, *others) if node.meta.get("nn_module_stack")]
+        for meta in metas:
+            if field in meta:
+                if meta[field] is not None:
+                    found[field] = meta[field]
+                break
+    stacks = [meta["nn_module_stack"] for meta in metas if meta.get("nn_module_stack")]
     if stacks:
         found["nn_module_stack"] = _common(stacks)
-    customs = [node.meta["custom"] for node in (*others, match.root) if isinstance(node.meta.get("custom"), dict)]
+    customs = [meta["custom"] for meta in (*metas[1:], metas[0]) if isinstance(meta.get("custom"), dict)]
     if customs:
         found["custom"] = {key: value for custom in customs for key, value in custom.items()}
-    rules = dict.fromkeys(name for node in match.nodes for name in node.meta.get(RULES, ()))
+    rules = dict.fromkeys([name for node in match.nodes for name in node.meta.get(RULES, ())])
     found[RULES] = (*rules, *(() if match.rule.name in rules else (match.rule.name,)))
     return found
 
 
 def _common(stacks: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     first, rest = stacks[0], stacks[1:]
-    if all(stack == first for stack in rest):
+    if rest.count(first) == len(rest):
         return dict(first)
     columns = zip(*(stack.items() for stack in stacks), strict=False)
     return dict(column[0] for column in takewhile(lambda column: all(one == column[0] for one in column), columns))

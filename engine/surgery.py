@@ -8,17 +8,19 @@ from typing import Any
 from attrs import frozen
 from torch.fx import Node
 
+from ..dsl import ast
 from .agreement import disagreement, is_dense, same_strides
 from .candidates import Match, Mismatch
 from .effects import EffectIndex, lost_sharing_problem, new_sharing, sharing_problem
 from .emission import Emitter, Refusal
 from .expansion import expand
-from .gradients import gradient_problem
+from .gradients import gradient_problem, lets_through
 from .journal import Journal, ProgramOwner
 from .memory import Place
 from .metadata import MISSING, Propagation
 from .nodeview import Views, level_of
 from .observers import is_observer
+from .replays import mark_agreeing, recall, record, replay
 from .settling import settle
 
 UNCHECKED = "the graph has no shapes: the interface of replaced values was not checked; pass example_inputs="
@@ -68,20 +70,45 @@ def _splice(emitter: Emitter, effects: EffectIndex) -> Applied | Mismatch:
     match = emitter.match
     if match.rule.rewrite is None:
         return Mismatch("form", "this version of fxrules cannot apply `rewrite via`", match.root)
-    results = expand(match.rule.rewrite, emitter)
-    pairs = _pairs(match.root, results, emitter)
+    notes: list[str] = []
+    final = _again(emitter) or _placed(match.rule.rewrite, emitter, effects, notes)
+    if isinstance(final, Mismatch):
+        return final
+    erased = _erase([*match.nodes, *(old for old, _ in final)], set(match.kept), emitter.journal)
+    _keep_names(final, set(erased), emitter)
+    return Applied(tuple(emitter.made), tuple(final), tuple(erased), tuple(dict.fromkeys(notes)))
+
+
+def _again(emitter: Emitter) -> list[tuple[Node, Node]] | None:
+    """The replacement as it was found to agree at a site like this one; None if that is not known."""
+    recording, root = recall(emitter), emitter.match.root
+    entry = emitter.propagation.entry
+    if recording is None or not recording.agrees or entry not in root.meta:
+        return None
+    facts = {name: root.meta[name] for name in (entry, "tensor_meta") if name in root.meta}
+    (new,) = replay(recording, emitter, facts)
+    _redirect(root, new, emitter)
+    return [(root, new)]
+
+
+def _placed(
+    body: ast.Block, emitter: Emitter, effects: EffectIndex, notes: list[str]
+) -> list[tuple[Node, Node]] | Mismatch:
+    """Build the replacement and put each of its values in its place; the pairs of old and new values."""
+    recording = recall(emitter)
+    results = expand(body, emitter) if recording is None else replay(recording, emitter)
+    if recording is None:
+        record(emitter, results)
+    pairs = _pairs(emitter.match.root, results, emitter)
     if isinstance(pairs, Mismatch):
         return pairs
-    notes: list[str] = []
-    final: list[tuple[Node, Node]] = []
+    final = []
     for old, new in pairs:
         placed = _place(old, new, emitter, effects, notes)
         if isinstance(placed, Mismatch):
             return placed
         final.append((old, placed))
-    erased = _erase([*match.nodes, *(old for old, _ in final)], set(match.kept), emitter.journal)
-    _keep_names(final, set(erased), emitter)
-    return Applied(tuple(emitter.made), tuple(final), tuple(erased), tuple(dict.fromkeys(notes)))
+    return final
 
 
 # ------------------------------------------------------------------------ pairs
@@ -129,6 +156,8 @@ def _place(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: 
         if not outside and old not in emitter.match.kept:
             # The old fake tensor: views of it downstream share its storage.
             journal.set_meta(new, {propagation.entry: before})
+            if emitter.made == [new] and not effects.barriers and lets_through(old, new, emitter):
+                mark_agreeing(emitter)
         _redirect(old, new, emitter)
         return new
     difference = disagreement(before, after, changes)

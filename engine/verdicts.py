@@ -38,14 +38,16 @@ class Verdict:
 
 
 def asks_facts_only(rule: Rule) -> bool:
-    """Whether the guards of a rule depend on nothing but literals and the facts of captured values.
+    """Whether guards and replacement of a rule depend on nothing but literals and the facts of captured values.
 
     Whether a value is constant depends on writes elsewhere, users and paths on the place.
     """
     if rule.freeze or any(param.type is not None and param.type.qualifier == "const" for param in rule.ast.params):
         return False
     words = _BY_PLACE | rule.scope.helpers.keys()
-    exprs = (one.assign.value if isinstance(one, ast.Let) else one.condition for one in rule.conditions)
+    exprs: list[Part] = [one.assign.value if isinstance(one, ast.Let) else one.condition for one in rule.conditions]
+    if rule.rewrite is not None:
+        exprs += [*(assign.value for assign in rule.rewrite.assigns), *rule.rewrite.results]
     return words.isdisjoint(_word(part) for expr in exprs for part in walk(expr))
 
 
@@ -85,6 +87,11 @@ def node_key(node: Node, views: Views) -> Hashable | None:
     return None if _UNKNOWN in parts else tuple(parts)
 
 
+def identity(node: Node) -> object:
+    """What tells a value of the graph from others: two nodes that read one attribute are one value."""
+    return node.target if node.op == "get_attr" else node
+
+
 _UNKNOWN: Final = "?"  # no part is text by itself
 
 
@@ -94,8 +101,7 @@ def _part(value: object, views: Views, places: dict[object, int]) -> object:
         return value
     if isinstance(value, Node):
         key = views.tensor_key(value)
-        name = value.target if value.op == "get_attr" else value  # reads of one attribute are one value
-        return _UNKNOWN if key is None else (key, places.setdefault(name, len(places)))
+        return _UNKNOWN if key is None else (key, places.setdefault(identity(value), len(places)))
     if kind in _PLAIN:
         return kind, repr(value)  # -0.0 is not 0.0, True is not 1
     if isinstance(value, tuple | list | Config):

@@ -1,0 +1,138 @@
+"""A replacement is worked out once for all sites that are alike, and then only built again.
+
+Two matches of a rule with equal keys differ in the identity of their nodes alone (see
+`verdicts.site_key`), so the same ops with the same arguments replace them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve, frozen
+from torch.fx import Node
+
+from .candidates import Config, Match
+from .emission import Emitter
+from .verdicts import identity
+
+
+@frozen
+class _Ref:
+    """A node by its place: among the nodes of the site, then among those made so far."""
+
+    at: int
+
+
+@frozen
+class _Step:
+    """One node to create, with places for the nodes that it reads."""
+
+    op: str
+    target: Any
+    args: Any
+    kwargs: Any
+
+
+@frozen
+class Recording:
+    """The nodes of a replacement and its results.
+
+    ``agrees``: the result has memory of its own and the interface of the value it
+    replaces, so that it may take over that value's metadata.
+    """
+
+    steps: tuple[_Step, ...]
+    results: tuple[Any, ...]
+    agrees: bool = False
+
+
+def recall(emitter: Emitter) -> Recording | None:
+    """What was recorded at a site like this one."""
+    key = _key(emitter)
+    return None if key is None else emitter.views.alike.get(key)
+
+
+def record(emitter: Emitter, results: tuple[Any, ...]) -> None:
+    """Keep what was made here for sites like this one, if it depends on nothing else."""
+    key = _key(emitter)
+    if key is None:
+        return
+    refs = {identity(node): _Ref(at) for at, node in enumerate(_site(emitter.match))}
+    steps: list[_Step] = []
+    try:
+        for node in emitter.made:
+            if node.op != "call_function" and node.op != "call_method":
+                return  # it reads an attribute or calls a module of this site
+            steps.append(_Step(node.op, node.target, _emptied(node.args, refs), _emptied(node.kwargs, refs)))
+            refs[identity(node)] = _Ref(len(refs))
+        emitter.views.alike[key] = Recording(tuple(steps), _emptied(results, refs))
+    except KeyError:
+        return  # it reads a node beside the match
+
+
+def mark_agreeing(emitter: Emitter) -> None:
+    """Add to what was recorded that the result agrees with what it replaces."""
+    key = _key(emitter)
+    known = emitter.views.alike.get(key)
+    if known is not None:
+        emitter.views.alike[key] = evolve(known, agrees=True)
+
+
+def replay(recording: Recording, emitter: Emitter, facts: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
+    """Build it at another site; ``facts`` are the metadata of the last node, if they are known."""
+    nodes = _site(emitter.match)
+    last = len(recording.steps) - 1
+    for at, step in enumerate(recording.steps):
+        args, kwargs = _filled(step.args, nodes), _filled(step.kwargs, nodes)
+        nodes.append(emitter.create(step.op, step.target, args, kwargs, facts if at == last else None))
+    results: tuple[Any, ...] = _filled(recording.results, nodes)
+    return results
+
+
+def _key(emitter: Emitter) -> Any:
+    match = emitter.match
+    return None if match.key is None else (match.rule, emitter.level, match.key)
+
+
+def _site(match: Match) -> list[Node]:
+    """The nodes that a rule knows at a site, each once, in an order that is the same at all sites with one key."""
+    found: dict[object, Node] = {}
+    for value in (match.root, *match.bindings.values()):
+        _collect(value, found)
+    return list(found.values())
+
+
+def _collect(value: object, found: dict[object, Node]) -> None:
+    if isinstance(value, Node):
+        found.setdefault(identity(value), value)
+    elif isinstance(value, tuple | list | Config):
+        for item in value.items if isinstance(value, Config) else value:
+            _collect(item, found)
+
+
+def _emptied(value: Any, refs: Mapping[object, _Ref]) -> Any:
+    """An argument with a `_Ref` for every node; raises KeyError for a node without one."""
+    match value:
+        case Node():
+            return refs[identity(value)]
+        case tuple() | list():
+            return tuple([_emptied(item, refs) for item in value])
+        case dict():
+            return {key: _emptied(item, refs) for key, item in value.items()}
+        case slice(start=start, stop=stop, step=step):
+            return slice(_emptied(start, refs), _emptied(stop, refs), _emptied(step, refs))
+    return value
+
+
+def _filled(value: Any, nodes: list[Node]) -> Any:
+    match value:
+        case _Ref(at):
+            return nodes[at]
+        case tuple():
+            return tuple([_filled(item, nodes) for item in value])
+        case dict():
+            return {key: _filled(item, nodes) for key, item in value.items()}
+        case slice(start=start, stop=stop, step=step):
+            return slice(_filled(start, nodes), _filled(stop, nodes), _filled(step, nodes))
+    return value
