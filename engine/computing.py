@@ -9,8 +9,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .facts import Capture
+from .plans import defaults_of
 from .ruleset import Scope
-from .spellings import default_of, emit, read_param
+from .spellings import emit, read_param
 from .truth import Declined
 
 LARGEST = 2**28
@@ -47,7 +48,7 @@ def apply(name: str, args: tuple[object, ...], kwargs: Mapping[str, object], sco
     family = scope.table.families[name]
     if family.effect != "pure":
         raise Declined(f"`{name}` is not a pure op: it cannot run at rewrite time")
-    values = [default_of(param) for param in family.params]
+    values = list(defaults_of(family))
     given = dict(enumerate(args))
     for keyword, value in kwargs.items():
         if keyword not in family.index or family.index[keyword] in given:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from math import inf
 from typing import Any, TypeAlias
 
 from attrs import field, frozen
@@ -25,11 +26,13 @@ class Dispatch:
     """Which rules can match at a node: by the families of what it calls, and of what its inputs call.
 
     Both are read off targets alone, before any view is made: most nodes need no more.
+    ``looks_far``: some rule looks at nodes any number of edges below its root.
     """
 
     rules: _Rules
     by_family: dict[str, tuple[int, ...]]
     anywhere: tuple[int, ...]
+    looks_far: bool
     _rooted: dict[frozenset[str], tuple[_Rules, bool]] = field(factory=dict)
     _fitting: dict[tuple[frozenset[str], ...], _Rules] = field(factory=dict)
 
@@ -40,7 +43,8 @@ class Dispatch:
             for family in compiled.families:
                 by_family.setdefault(family, []).append(index)
         anywhere = tuple(index for index, compiled in enumerate(rules) if compiled.any_root)
-        return cls(tuple(rules), {name: tuple(found) for name, found in by_family.items()}, anywhere)
+        looks_far = any(compiled.height == inf for compiled in rules)
+        return cls(tuple(rules), {name: tuple(found) for name, found in by_family.items()}, anywhere, looks_far)
 
     def at(self, node: Node, views: Views) -> _Rules:
         """The rules to try at a node, in load order."""

@@ -18,9 +18,10 @@ from .kinds import ModuleAttr
 from .metadata import Impossible, Propagation
 from .nodeview import View, Views
 from .owners import add_constant, add_module, read_constant
+from .plans import defaults_of
 from .provenance import constant_key, merged_meta
 from .sizes import find_size
-from .spellings import default_of, emit, emit_module, read_param
+from .spellings import emit, emit_module, read_param
 from .truth import SYMBOLIC
 
 
@@ -58,7 +59,7 @@ class Emitter:
         """An op with arguments by the family's signature."""
         if len(args) > len(family.params):
             raise self.refusal("form", f"`{family.name}` takes at most {len(family.params)} arguments")
-        values = [default_of(param) for param in family.params]
+        values = list(defaults_of(family))
         given = dict(zip((param.name for param in family.params), args, strict=False))
         for name, value in {**given, **kwargs}.items():
             if name not in family.index:

@@ -126,8 +126,9 @@ def sweep(state: Run, dispatch: Dispatch, near: Nearness | None = None) -> None:
     views = state.work.views
     if state.exhausted:
         return
+    again = {node for _, node in state.again}
     for node in reversed(list(state.work.graph.nodes)):
-        if node._erased:
+        if node._erased or not (near is None or dispatch.looks_far or near.has(node) or node in again):
             continue
         for compiled in dispatch.at(node, views):
             if near is not None and not near.reaches(compiled, node) and (compiled, node) not in state.again:

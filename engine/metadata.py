@@ -17,9 +17,10 @@ from torch.utils import _pytree as pytree
 
 from ..dsl.nearest import did_you_mean
 from ..dsl.source import FxrulesError, Problem
+from .factkeys import UNKNOWN, FactKeys, argument_key
 from .inputs import Call, read_call
 from .journal import Journal
-from .recipes import Recipe, is_static, recipe_of, remade, tensor_key, value_key
+from .recipes import Recipe, is_static, recipe_of, remade
 
 MISSING: Final = object()
 
@@ -40,11 +41,11 @@ class Propagation:
     mode: FakeTensorMode | None
     entry: str = "val"
     tensor_meta: bool = False
-    _cache: dict[Any, tuple[Recipe, Any]] = field(factory=dict, init=False)
-    _keys: dict[int, tuple[Tensor, Any]] = field(factory=dict, init=False)
+    keys: FactKeys = field(factory=FactKeys)
+    _cache: dict[Any, tuple[Recipe, Any, int | None]] = field(factory=dict, init=False)
 
     @classmethod
-    def of(cls, graph: Graph) -> Propagation:
+    def of(cls, graph: Graph, keys: FactKeys | None = None) -> Propagation:
         """The propagation that fits a graph's metadata; one without a mode computes nothing."""
         mode, entry, tensor_meta = None, "val", False
         for node in graph.nodes:
@@ -54,7 +55,7 @@ class Propagation:
             tensor_meta = tensor_meta or "tensor_meta" in node.meta
             if mode is not None and node.op.startswith("call"):
                 break
-        return cls(graph, mode, entry, tensor_meta)
+        return cls(graph, mode, entry, tensor_meta, keys or FactKeys())
 
     def fact(self, node: Node) -> Any:
         """The value in a node's metadata; MISSING if there is none."""
@@ -71,10 +72,10 @@ class Propagation:
         if node.op == "get_attr":
             found = self._attribute(str(node.target))
             return {} if found is MISSING else self.of_tensor(found)
-        args, kwargs = self._facts(node.args), self._facts(node.kwargs)
-        if args is MISSING or kwargs is MISSING:
+        found = self._again(node) or self._computed(node)
+        if found is None:
             return {}
-        value, tensor_meta = self._computed(node, args, kwargs)
+        value, tensor_meta = found
         entries: dict[str, Any] = {self.entry: value}
         if self.tensor_meta and tensor_meta is not None:
             entries["tensor_meta"] = tensor_meta
@@ -120,25 +121,51 @@ class Propagation:
                 return MISSING if any(part is MISSING for part in parts) else slice(*parts)
         return value
 
-    def _computed(self, node: Node, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        key = None if node.op == "call_module" else (node.target, value_key((args, kwargs), self._tensor_key))
-        found = self._cache.get(key) if key is not None else None
-        if found is not None and self.mode is not None:
-            with nullcontext() if is_static(found[0]) else self._quiet():
-                return remade(found[0], (args, kwargs), self.mode), found[1]
-        value = self._run(node, args, kwargs)
-        tensor_meta = _extract_tensor_metadata(value) if self.tensor_meta and isinstance(value, Tensor) else None
-        recipe = recipe_of(value, (args, kwargs))
-        if key is not None and recipe is not None:
-            self._cache[key] = (recipe, tensor_meta)
+    def _again(self, node: Node) -> tuple[Any, Any] | None:
+        """Value and tensor_meta of a node whose op was computed on equal facts before."""
+        known = self._cache.get(self._call_key(node))
+        if known is None or self.mode is None:
+            return None
+        recipe, tensor_meta, number = known
+        with nullcontext() if is_static(recipe) else self._quiet():
+            value = remade(recipe, lambda: (self._facts(node.args), self._facts(node.kwargs)), self.mode)
+        if isinstance(value, Tensor):
+            self.keys.note(value, number)
         return value, tensor_meta
 
-    def _tensor_key(self, tensor: Tensor) -> Any:
-        """`tensor_key`, remembered: a tensor is an argument of several nodes."""
-        known = self._keys.get(id(tensor))
-        if known is None:
-            known = self._keys[id(tensor)] = (tensor, tensor_key(tensor))
-        return known[1]
+    def _computed(self, node: Node) -> tuple[Any, Any] | None:
+        """Value and tensor_meta of a node; None where the facts of an input are missing."""
+        args, kwargs = self._facts(node.args), self._facts(node.kwargs)
+        if args is MISSING or kwargs is MISSING:
+            return None
+        value = self._run(node, args, kwargs)
+        is_tensor = isinstance(value, Tensor)
+        tensor_meta = _extract_tensor_metadata(value) if self.tensor_meta and is_tensor else None
+        recipe, key = recipe_of(value, (args, kwargs)), self._call_key(node)
+        if key is not None and recipe is not None:
+            self._cache[key] = (recipe, tensor_meta, self.keys.of(value) if is_tensor else None)
+        return value, tensor_meta
+
+    def _call_key(self, node: Node) -> Any:
+        """What the facts of a node depend on, as something to hash; None if that cannot be said."""
+        if node.op == "call_module":
+            return None
+        parts = [argument_key(arg, self._key) for arg in node.args]
+        if node.kwargs:
+            parts.append(argument_key(node.kwargs, self._key))
+        return None if UNKNOWN in parts else (node.target, *parts)
+
+    def _key(self, node: Node) -> object:
+        return self._fact_key(self.fact(node))
+
+    def _fact_key(self, fact: Any) -> object:
+        if isinstance(fact, Tensor):
+            number = self.keys.of(fact)
+            return UNKNOWN if number is None else (number,)
+        if isinstance(fact, tuple | list):
+            parts = [self._fact_key(item) for item in fact]
+            return UNKNOWN if UNKNOWN in parts else tuple(parts)
+        return UNKNOWN if fact is MISSING else argument_key(fact, self._key)
 
     def _run(self, node: Node, args: Any, kwargs: Any) -> Any:
         function = self._callable(node, args)

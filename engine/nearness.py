@@ -23,6 +23,10 @@ class Nearness:
     users: dict[Node, int]
     beside: dict[Node, int]
 
+    def has(self, node: Node) -> bool:
+        """Whether a node is above any change."""
+        return node in self.beside or node in self.users
+
     def reaches(self, compiled: CompiledRule, node: Node) -> bool:
         """Whether a rule that found nothing at ``node`` could find something now.
 

@@ -11,10 +11,11 @@ from torch.fx import Graph, Node
 
 from .callables import own_parameters, resolve
 from .equivalents import TRANSPOSING, equivalents_of, relatives_of
+from .factkeys import FactKeys
 from .families import Family, FamilyTable, Form, load_table
 from .kinds import ModuleAttr, Value, plain_value
 from .observers import is_observer
-from .plans import Plan, bind, default_of, plan_of, read_param, suits
+from .plans import Plan, bind, defaults_of, plan_of, read_param, suits
 from .targets import is_plain, name_of
 from .tensors import Tensors
 from .values import same_number, same_value
@@ -94,6 +95,7 @@ class Views:
     _tensors: Tensors = field(init=False, repr=False)
     _spellings: dict[Any, tuple[_Spelling, ...]] = field(factory=dict, init=False, repr=False)
     _names: dict[Any, frozenset[str]] = field(factory=lambda: {None: frozenset()}, init=False, repr=False)
+    _names_of: dict[Node, frozenset[str]] = field(factory=dict, init=False, repr=False)
     _own: dict[Node, View | None] = field(factory=dict, init=False, repr=False)
     _all: dict[Node, tuple[View, ...]] = field(factory=dict, init=False, repr=False)
 
@@ -119,13 +121,17 @@ class Views:
 
     def family_names(self, node: Node) -> frozenset[str]:
         """The families that a node may have a view of, by what it calls alone; quicker than its views."""
-        target = node.target
-        key = target if node.op == "call_function" and target is not getattr else self._called(node)[0]
+        known = self._names_of.get(node)
+        if known is not None:
+            return known
+        key = self._called(node)[0]
         names = self._names.get(key)
         if names is None:
             spellings = self._spellings[key] if key in self._spellings else self._find_spellings(key)
             names = frozenset(name for family, _, _ in spellings for name in relatives_of(family.name))
             self._names[key] = names
+        if node.op == "call_function":
+            self._names_of[node] = names
         return names
 
     def view_as(self, node: Node, family: str) -> View | None:
@@ -231,7 +237,9 @@ class Views:
 
     def is_default(self, view: View, index: int) -> bool:
         """Whether an argument is the default of its parameter."""
-        default = default_of(view.family.params[index])
+        default = defaults_of(view.family)[index]
+        if default is view.args[index] and (default is None or default is False):
+            return True  # most are
         return same_value(view.args[index], normalise(view.family, index, default, view.rank, view.args))
 
     # -------------------------------------------------------------- exact
@@ -255,8 +263,13 @@ class Views:
         return self._tensors.fact(value)
 
     def tensor_key(self, value: Any) -> int | None:
-        """A number that stands for all facts of a dense tensor whose sizes are known; None for anything else."""
+        """The number that stands for all facts of a tensor; None for anything else."""
         return self._tensors.key(value)
+
+    @property
+    def keys(self) -> FactKeys:
+        """The numbers of all tensors seen so far."""
+        return self._tensors.keys
 
     def constant(self, value: Any) -> torch.Tensor | None:
         """The tensor that a value is known to be at rewrite time; None if the program may change it."""

@@ -77,7 +77,7 @@ def plan_of(family: Family, form: Form) -> Plan:
 
 def base_of(family: Family, form: Form) -> list[Any]:
     """The family's arguments where the form says nothing: its constants, else the defaults."""
-    base = [default_of(param) for param in family.params]
+    base = list(defaults_of(family))
     for at, value in form.constants:
         base[at] = read_param(family.params[at], value)
     return base
@@ -139,6 +139,12 @@ def read_param(param: Param, value: Any) -> Any:
 def default_of(param: Param) -> Any:
     """A parameter's default as the family keeps it; REQUIRED if there is none."""
     return REQUIRED if param.default is REQUIRED else read_param(param, param.default)
+
+
+@cache
+def defaults_of(family: Family) -> tuple[Any, ...]:
+    """`default_of` every parameter of a family."""
+    return tuple(map(default_of, family.params))
 
 
 def bind(

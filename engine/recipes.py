@@ -11,8 +11,7 @@ from attrs import frozen
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_NUMBERS = (int, float, bool, complex, *_SYMBOLIC)
+_NUMBERS = (int, float, bool, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 @frozen
@@ -61,13 +60,13 @@ def recipe_of(value: Any, args: Any) -> Recipe | None:
     return Plain(value) if value is None or isinstance(value, _NUMBERS) else None
 
 
-def remade(recipe: Recipe, args: Any, mode: FakeTensorMode) -> Any:
-    """The result of a recipe: memory of its own, or that of one of ``args``."""
+def remade(recipe: Recipe, args: Callable[[], Any], mode: FakeTensorMode) -> Any:
+    """The result of a recipe: memory of its own, or that of one of the tensors in ``args()``."""
     match recipe:
         case OneTensor(size, stride, dtype, device, None):
             return FakeTensor(mode, torch.empty_strided(size, stride, dtype=dtype, device="meta"), device)
         case OneTensor(size, stride, dtype, device, at, offset):
-            source = next(islice(_tensors(args), at, None))
+            source = next(islice(_tensors(args()), at, None))
             view = torch.empty(0, dtype=dtype, device="meta").set_(source.untyped_storage(), offset, size, stride)
             return FakeTensor(mode, view, device)
         case Several(kind, items):
@@ -84,36 +83,6 @@ def is_static(recipe: Recipe) -> bool:
         case Several(items=items):
             return all(map(is_static, items))
     return True
-
-
-def tensor_key(tensor: Tensor) -> Any:
-    """What of a tensor the metadata of a result may depend on, as something to hash."""
-    sizes = (*tensor.shape, -1, *tensor.stride(), tensor.storage_offset())
-    flags = (tensor.layout, tensor.is_conj(), tensor.is_neg(), type(tensor))
-    return (tuple(map(_size_key, sizes)), tensor.dtype, tensor.device, flags)
-
-
-def value_key(value: Any, of_tensor: Callable[[Tensor], Any] = tensor_key) -> Any:
-    """`tensor_key` for any argument.
-
-    >>> value_key([1, True]) == value_key([1, 1])
-    False
-    """
-    if isinstance(value, Tensor):
-        return of_tensor(value)
-    if isinstance(value, tuple | list):
-        return (type(value), *[value_key(item, of_tensor) for item in value])
-    if isinstance(value, dict):
-        return tuple([(key, value_key(item, of_tensor)) for key, item in value.items()])
-    if isinstance(value, _SYMBOLIC):
-        return (type(value), str(value.node.expr))
-    if isinstance(value, slice):
-        return (slice, *[value_key(part, of_tensor) for part in (value.start, value.stop, value.step)])
-    return (type(value), str(value) if isinstance(value, float | complex) else value)
-
-
-def _size_key(size: Any) -> Any:
-    return size if type(size) is int else str(size.node.expr)
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

@@ -280,7 +280,7 @@ def _workspace(module: GraphModule, owner: Owner, rules: RuleSet) -> Workspace:
     home: nn.Module = module
     lifted = lifted_values(owner.program) if isinstance(owner, ProgramOwner) else {}
     views = Views(module.graph, home, table, lifted)
-    propagation = Propagation.of(module.graph)
+    propagation = Propagation.of(module.graph, views.keys)
     return Workspace(views, Journal(module.graph, owner), propagation, EffectIndex(module.graph, views))
 
 

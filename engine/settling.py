@@ -67,7 +67,7 @@ def _renew(
     new = entries.get(propagation.entry, MISSING)
     if old is MISSING or new is MISSING:
         return f"nothing is known of `{node.name}`"
-    differs = disagreement(old, new) is not None
+    differs = not propagation.keys.equal(old, new) and disagreement(old, new) is not None
     if differs and (difference := disagreement(old, new, changes)) is not None:
         return f"{difference} at `{node.name}`"
     # A view has another fake memory now, even if it looks the same.

@@ -152,7 +152,7 @@ def _place(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: 
         notes.append(UNCHECKED)
         _redirect(old, new, emitter)
         return new
-    if disagreement(before, after) is None:
+    if propagation.keys.equal(before, after) or disagreement(before, after) is None:
         if not outside and old not in emitter.match.kept:
             # The old fake tensor: views of it downstream share its storage.
             journal.set_meta(new, {propagation.entry: before})

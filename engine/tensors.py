@@ -9,9 +9,8 @@ import torch
 from attrs import define, field
 from torch.fx import Graph, Node
 
+from .factkeys import FactKeys
 from .kinds import ModuleAttr
-
-_INT = frozenset({int})
 
 
 @define(eq=False)
@@ -26,8 +25,7 @@ class Tensors:
     lifted: Mapping[str, torch.Tensor]
     _modules: dict[str, torch.nn.Module | None] = field(factory=dict, init=False, repr=False)
     _written: frozenset[str] | None = field(default=None, init=False, repr=False)
-    _keys: dict[int, tuple[Any, int | None]] = field(factory=dict, init=False, repr=False)
-    _numbers: dict[Any, int] = field(factory=dict, init=False, repr=False)
+    keys: FactKeys = field(factory=FactKeys, init=False, repr=False)
 
     def fact(self, value: Any) -> Any:
         """The tensor (fake or real), number or tuple that carries the facts of a value; None if unknown."""
@@ -48,14 +46,9 @@ class Tensors:
         return found
 
     def key(self, value: Any) -> int | None:
-        """A number that stands for all facts of a dense tensor whose sizes are known; None for anything else."""
+        """The number that stands for all facts of a tensor; None for anything else."""
         fact = self.fact(value)
-        known = self._keys.get(id(fact))
-        if known is None:
-            facts = _facts_of(fact) if isinstance(fact, torch.Tensor) else None
-            number = None if facts is None else self._numbers.setdefault(facts, len(self._numbers))
-            known = self._keys[id(fact)] = (fact, number)  # with the fact: its id is its own as long as it lives
-        return known[1]
+        return self.keys.of(fact) if isinstance(fact, torch.Tensor) else None
 
     def rank(self, value: Any) -> int | None:
         """The number of dimensions of a tensor, or of every tensor in a list; None if unknown."""
@@ -126,16 +119,6 @@ class Tensors:
         """Drop what is known of modules and of writes."""
         self._modules.clear()
         self._written = None
-
-
-def _facts_of(tensor: torch.Tensor) -> Any:
-    if tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided:
-        return None
-    shape, stride, offset = tensor.shape, tensor.stride(), tensor.storage_offset()
-    if not _INT.issuperset(map(type, (*shape, *stride, offset))):
-        return None
-    flags = (tensor.requires_grad, tensor.is_conj(), tensor.is_neg())
-    return (type(tensor), tensor.dtype, tensor.device, shape, stride, offset, flags)
 
 
 def _from_tensor_meta(meta: Any) -> torch.Tensor | None:

@@ -5,24 +5,21 @@ A model repeats its layers: twelve attentions have the same shapes, dtypes and n
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Final
+from collections.abc import Callable, Hashable, Mapping
 
-import torch
 from attrs import field, frozen
 from torch.fx import Node
 
 from ..dsl import ast
 from ..dsl.vocabulary import MEASURES
 from ..dsl.walking import Part, walk
-from .candidates import Candidate, Config, Mismatch
+from .candidates import Candidate, Mismatch
+from .factkeys import TORCH_VALUES, UNKNOWN, argument_key
 from .nodeview import Views
 from .ruleset import Rule
 
 # What may differ between two sites with equal facts.
 _BY_PLACE = frozenset({"users", "is_input", "path", *MEASURES})
-_PLAIN = (int, float, bool, complex, str)
-_TORCH_VALUES = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
 @frozen
@@ -59,7 +56,7 @@ def is_plain(value: object) -> bool:
     """Whether a value means the same at every site: numbers, text, dtypes and tuples of them do."""
     if isinstance(value, tuple):
         return all(map(is_plain, value))
-    return value is None or isinstance(value, (*_PLAIN, *_TORCH_VALUES))
+    return value is None or isinstance(value, (int, float, complex, str, *TORCH_VALUES))
 
 
 def site_key(candidate: Candidate, bindings: Mapping[str, object], views: Views) -> Hashable | None:
@@ -68,23 +65,22 @@ def site_key(candidate: Candidate, bindings: Mapping[str, object], views: Views)
     Sites with equal keys have equal literals at equal names, tensors of equal facts, and
     the same names stand for one node.
     """
-    places: dict[object, int] = {}
-    parts = [_part(candidate.root, views, places)]
-    parts += [_part(value, views, places) for value in bindings.values()]
+    of_node = _places(views)
+    parts = [of_node(candidate.root), *[argument_key(value, of_node) for value in bindings.values()]]
     for expr, value in candidate.deferred:
-        parts += (id(expr), _part(value, views, places))
-    return None if _UNKNOWN in parts else tuple(parts)
+        parts += (id(expr), argument_key(value, of_node))
+    return None if UNKNOWN in parts else tuple(parts)
 
 
 def node_key(node: Node, views: Views) -> Hashable | None:
     """What a rule that looks at one node can tell of it, but for its identity; None if that cannot be written down."""
     if node.op not in ("call_function", "call_method"):
         return None
-    places: dict[object, int] = {}
-    parts = [node.target, _part(node, views, places), *[_part(arg, views, places) for arg in node.args]]
+    of_node = _places(views)
+    parts = [node.target, of_node(node), *[argument_key(arg, of_node) for arg in node.args]]
     if node.kwargs:
-        parts += [(name, _part(value, views, places)) for name, value in node.kwargs.items()]
-    return None if _UNKNOWN in parts else tuple(parts)
+        parts.append(argument_key(node.kwargs, of_node))
+    return None if UNKNOWN in parts else tuple(parts)
 
 
 def identity(node: Node) -> object:
@@ -92,20 +88,12 @@ def identity(node: Node) -> object:
     return node.target if node.op == "get_attr" else node
 
 
-_UNKNOWN: Final = "?"  # no part is text by itself
+def _places(views: Views) -> Callable[[Node], object]:
+    """The key of nodes one after another: their facts, and which of them are one value."""
+    places: dict[object, int] = {}
 
+    def of_node(node: Node) -> object:
+        key = views.tensor_key(node)
+        return UNKNOWN if key is None else (key, places.setdefault(identity(node), len(places)))
 
-def _part(value: object, views: Views, places: dict[object, int]) -> object:
-    kind = type(value)
-    if value is None or kind is int:
-        return value
-    if isinstance(value, Node):
-        key = views.tensor_key(value)
-        return _UNKNOWN if key is None else (key, places.setdefault(identity(value), len(places)))
-    if kind in _PLAIN:
-        return kind, repr(value)  # -0.0 is not 0.0, True is not 1
-    if isinstance(value, tuple | list | Config):
-        items = value.items if isinstance(value, Config) else value
-        parts = [_part(item, views, places) for item in items]
-        return _UNKNOWN if _UNKNOWN in parts else (kind, *parts)
-    return value if isinstance(value, _TORCH_VALUES) else _UNKNOWN
+    return of_node
