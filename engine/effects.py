@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node
 
 from .candidates import Match, Mismatch
-from .memory import Effect, Place, effect_of, is_barrier, is_faked_as_copy
+from .memory import Effect, Place, barriers_of, effect_of, is_faked_as_copy
 from .nodeview import Views
 
 
@@ -43,7 +43,7 @@ class EffectIndex:
     def barriers(self) -> list[Node]:
         """Nodes that write, or may do anything."""
         if self._barriers is None:
-            self._barriers = [node for node in self.graph.nodes if is_barrier(node, self.views)]
+            self._barriers = barriers_of(self.graph.nodes, self.views)
         return self._barriers
 
     def between(self, first: Node, last: Node) -> list[Node]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from attrs import define, field, frozen
@@ -263,8 +264,7 @@ class Journal:
     def _reserve(self, candidate: str) -> str:
         """The name that the graph is going to give to ``candidate``, written down beforehand."""
         names = self.graph._graph_namespace
-        # A namespace of its own tells which spelling is legal: no keyword, no builtin.
-        name = _Namespace().create_name(candidate, None)
+        name = _legal(candidate)
         base = _base(name)
         if name in names._used_names:
             number = names._base_count.get(base, 0) + 1
@@ -283,6 +283,13 @@ class Journal:
         names._rename_object(node, name)
 
 
+@lru_cache(maxsize=4096)
+def _legal(candidate: str) -> str:
+    """The spelling that a namespace gives to a name: no keyword, no builtin, nothing but letters and digits."""
+    return _Namespace().create_name(candidate, None)
+
+
+@lru_cache(maxsize=4096)
 def _base(name: str) -> str:
     found = _NUMBERED.match(name)
     return found[1] if found else name

@@ -7,7 +7,7 @@ write to anything it can reach.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
@@ -44,15 +44,22 @@ class Effect:
 _PURE = Effect("pure")
 
 
-def is_barrier(node: Node, views: Views) -> bool:
-    """Whether a node writes, or may do anything at all: reads may not move past it."""
-    if node.op in ("placeholder", "get_attr", "output"):
-        return False
-    if isinstance(node.target, OpOverload):
-        memory = _memory_of(node.target)
-        if not memory.writes and not memory.statistics:
-            return False
-    return effect_of(node, views).kind in ("mutates", "opaque")
+def barriers_of(nodes: Iterable[Node], views: Views) -> list[Node]:
+    """The nodes that write, or may do anything at all, in the order given: reads may not move past them."""
+    found = []
+    quiet: set[int] = set()  # the ops that write nothing, whatever their arguments: most nodes call one of a few
+    for node in nodes:
+        target = node.target
+        if id(target) in quiet or node.op in ("placeholder", "get_attr", "output"):
+            continue
+        if isinstance(target, OpOverload):
+            memory = _memory_of(target)
+            if not memory.writes and not memory.statistics:
+                quiet.add(id(target))
+                continue
+        if effect_of(node, views).kind in ("mutates", "opaque"):
+            found.append(node)
+    return found
 
 
 def is_faked_as_copy(node: Node) -> bool:
