@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from .kinds import plain_value
 from .signatures import REQUIRED
@@ -78,3 +79,15 @@ def own_parameters(target: Any) -> tuple[tuple[str, Any], ...] | None:
 
 def _schema_default(argument: Any) -> Any:
     return plain_value(argument.default_value) if argument.has_default_value() else REQUIRED
+
+
+def exact_arguments(node: Node) -> tuple[tuple[str, Any, Any], ...] | None:
+    """Name, value and default of each argument by the target's own schema or signature."""
+    parameters = own_parameters(node.target)
+    if parameters is None:
+        return None
+    values = dict(zip((name for name, _ in parameters), node.args, strict=False))
+    values.update(node.kwargs)
+    if len(node.args) > len(parameters) or not values.keys() <= {name for name, _ in parameters}:
+        return None
+    return tuple((name, plain_value(values.get(name, default)), default) for name, default in parameters)

@@ -10,7 +10,6 @@ from attrs import define, field
 from torch import Tensor
 from torch.fx import Node
 
-from .candidates import Config
 from .truth import SYMBOLIC
 
 UNKNOWN: Final = "?"
@@ -84,9 +83,8 @@ def argument_key(value: object, of_node: Callable[[Node], object]) -> object:
         return of_node(value)
     if kind in _PLAIN:
         return kind, repr(value)  # -0.0 is not 0.0, True is not 1
-    if isinstance(value, tuple | list | Config):
-        items = value.items if isinstance(value, Config) else value
-        parts = [argument_key(item, of_node) for item in items]
+    if isinstance(value, tuple | list):
+        parts = [argument_key(item, of_node) for item in value]
         return UNKNOWN if UNKNOWN in parts else (kind, *parts)
     if isinstance(value, dict):
         return argument_key(tuple(value.items()), of_node)

@@ -9,13 +9,13 @@ import torch
 from attrs import define, field, frozen
 from torch.fx import Graph, Node
 
-from .callables import own_parameters, resolve
+from .callables import exact_arguments, resolve
 from .equivalents import TRANSPOSING, equivalents_of, relatives_of
 from .factkeys import FactKeys
 from .families import Family, FamilyTable, Form, load_table
-from .kinds import ModuleAttr, Value, plain_value
+from .kinds import ModuleAttr, Value
 from .observers import is_observer
-from .plans import Plan, bind, defaults_of, plan_of, read_param, suits
+from .plans import Plan, bind, defaults_of, normalise, normalise_dim, plan_of, suits
 from .targets import is_plain, name_of
 from .tensors import Tensors
 from .values import same_number, same_value
@@ -61,21 +61,6 @@ class View:
 def level_of(node: Node) -> str:
     """``"aten"`` if the node calls an ATen overload, else ``"torch"``."""
     return "aten" if isinstance(node.target, torch._ops.OpOverload) else "torch"
-
-
-def normalise_dim(value: Any, rank: int | None) -> Any:
-    """A dim, or a tuple of dims, counted from the front; as it is where the rank is unknown.
-
-    >>> normalise_dim((-1, 0), 3)
-    (2, 0)
-    """
-    if rank is None:
-        return value
-    if type(value) is int:
-        return value + rank if -rank <= value < 0 else value
-    if isinstance(value, tuple):
-        return tuple([normalise_dim(one, rank) for one in value])
-    return value
 
 
 @define(eq=False)
@@ -308,27 +293,3 @@ class Views:
             for one in (node, *node.users):
                 self._own.pop(one, None)
                 self._all.pop(one, None)
-
-
-def normalise(family: Family, index: int, value: Any, rank: int | None, args: tuple[Any, ...]) -> Any:
-    """A value for a parameter, written as the views of the family write it."""
-    param = family.params[index]
-    value = read_param(param, value)
-    if param.is_dim and rank is not None:
-        return normalise_dim(value, rank + param.extra_dims)
-    for at, other in family.same_as:
-        if at == index and (value == () or same_value(value, args[other])):
-            return None
-    return value
-
-
-def exact_arguments(node: Node) -> tuple[tuple[str, Value, Any], ...] | None:
-    """Name, value and default of each argument by the target's own schema or signature."""
-    parameters = own_parameters(node.target)
-    if parameters is None:
-        return None
-    values = dict(zip((name for name, _ in parameters), node.args, strict=False))
-    values.update(node.kwargs)
-    if len(node.args) > len(parameters) or not values.keys() <= {name for name, _ in parameters}:
-        return None
-    return tuple((name, plain_value(values.get(name, default)), default) for name, default in parameters)

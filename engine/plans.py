@@ -147,6 +147,33 @@ def defaults_of(family: Family) -> tuple[Any, ...]:
     return tuple(map(default_of, family.params))
 
 
+def normalise_dim(value: Any, rank: int | None) -> Any:
+    """A dim, or a tuple of dims, counted from the front; as it is where the rank is unknown.
+
+    >>> normalise_dim((-1, 0), 3)
+    (2, 0)
+    """
+    if rank is None:
+        return value
+    if type(value) is int:
+        return value + rank if -rank <= value < 0 else value
+    if isinstance(value, tuple):
+        return tuple([normalise_dim(one, rank) for one in value])
+    return value
+
+
+def normalise(family: Family, index: int, value: Any, rank: int | None, args: tuple[Any, ...]) -> Any:
+    """A value for a parameter, written as the views of the family write it."""
+    param = family.params[index]
+    value = read_param(param, value)
+    if param.is_dim and rank is not None:
+        return normalise_dim(value, rank + param.extra_dims)
+    for at, other in family.same_as:
+        if at == index and (value == () or same_value(value, args[other])):
+            return None
+    return value
+
+
 def bind(
     plan: Plan,
     args: Sequence[Any],

@@ -116,8 +116,10 @@ def _emptied(value: Any, refs: Mapping[object, _Ref]) -> Any:
     match value:
         case Node():
             return refs[identity(value)]
-        case tuple() | list():
+        case tuple():
             return tuple([_emptied(item, refs) for item in value])
+        case list():
+            return [_emptied(item, refs) for item in value]
         case dict():
             return {key: _emptied(item, refs) for key, item in value.items()}
         case slice(start=start, stop=stop, step=step):
@@ -131,6 +133,8 @@ def _filled(value: Any, nodes: list[Node]) -> Any:
             return nodes[at]
         case tuple():
             return tuple([_filled(item, nodes) for item in value])
+        case list():
+            return [_filled(item, nodes) for item in value]
         case dict():
             return {key: _filled(item, nodes) for key, item in value.items()}
         case slice(start=start, stop=stop, step=step):

@@ -36,7 +36,7 @@ class Refusal:
 class RuleReport:
     """One rule's part of the report.
 
-    ``tried`` counts the root nodes at which its pattern was tried, over all rounds;
+    ``tried`` counts the nodes at which its pattern was tried, over all rounds: their op and the ops that they read fit;
     ``refused`` is about the graph as it is at the end. ``notes`` say what the engine
     added or left (a ``contiguous``, for one).
     """
@@ -55,7 +55,7 @@ class RuleReport:
             return ""
         if self.refused:
             return "; ".join(map(str, self.refused))
-        return "its pattern fitted nowhere" if self.tried else "the graph has no op that it could start from"
+        return "its pattern fitted nowhere" if self.tried else "no node has the ops that it starts from"
 
 
 @frozen

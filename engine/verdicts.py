@@ -13,7 +13,7 @@ from torch.fx import Node
 from ..dsl import ast
 from ..dsl.vocabulary import MEASURES
 from ..dsl.walking import Part, walk
-from .candidates import Candidate, Mismatch
+from .candidates import Candidate, Config, Mismatch
 from .factkeys import TORCH_VALUES, UNKNOWN, argument_key
 from .nodeview import Views
 from .ruleset import Rule
@@ -66,7 +66,9 @@ def site_key(candidate: Candidate, bindings: Mapping[str, object], views: Views)
     the same names stand for one node.
     """
     of_node = _places(views)
-    parts = [of_node(candidate.root), *[argument_key(value, of_node) for value in bindings.values()]]
+    parts = [of_node(candidate.root)]
+    for bound in bindings.values():
+        parts.append(argument_key(bound.items if isinstance(bound, Config) else bound, of_node))
     for expr, value in candidate.deferred:
         parts += (id(expr), argument_key(value, of_node))
     return None if UNKNOWN in parts else tuple(parts)

@@ -102,7 +102,7 @@ def test_nothing_fires_and_the_model_comes_back_itself() -> None:
     model = symbolic_trace(Chain())
     result = fxrules.rewrite(model, fxrules.load(text="rule no(x: float[...]) { match cos(x) rewrite sin(x) }"))
     assert result.model is model
-    assert result.report["no"].outcome == "the graph has no op that it could start from"
+    assert result.report["no"].outcome == "no node has the ops that it starts from"
 
 
 def test_a_report_reads_well_and_is_json() -> None:

@@ -1,0 +1,216 @@
+"""What is worked out once for alike sites is what each site would give by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+from unittest.mock import Mock
+
+import models
+import pytest
+import torch
+from rule_strategies import Case, draw_case
+from small_rules import load, traced
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+import fxrules
+from fxrules.dsl.source import FxrulesError
+from fxrules.engine import firing, guards, matching, replays
+from fxrules.engine.candidates import Candidate, Mismatch
+from fxrules.engine.dispatch import Dispatch
+from fxrules.engine.guards import accept
+from fxrules.engine.matching import CompiledRule, compile_rule
+from fxrules.engine.verdicts import asks_facts_only, node_key, site_key
+
+CASES = [draw_case(Random(seed)) for seed in range(300)]
+
+
+def compiled(case: Case) -> list[CompiledRule]:
+    found = []
+    for rule in case.rules:
+        try:
+            found.append(compile_rule(rule))
+        except FxrulesError:
+            continue
+    return found
+
+
+def fits(rule: CompiledRule, node: Node, case: Case) -> bool:
+    return any(True for _ in matching.candidates(rule.rule, node, case.views))
+
+
+def test_a_rule_is_tried_wherever_it_fits() -> None:
+    fitted = spared = 0
+    for case in CASES:
+        rules = compiled(case)
+        dispatch = Dispatch.of(rules)
+        for node in case.views.graph.nodes:
+            tried = dispatch.at(node, case.views)
+            for rule in rules:
+                assert rule in tried or not fits(rule, node, case), f"{rule.rule} at {node}\n{case.views.graph}"
+                fitted += rule in tried and fits(rule, node, case)
+                spared += rule not in tried
+    assert fitted > 500 and spared > 1000
+
+
+def test_a_rule_that_looks_at_one_node_fits_all_nodes_of_one_key_or_none() -> None:
+    pairs = 0
+    for case in CASES:
+        alike = [rule for rule in compiled(case) if rule.alike]
+        first: dict[Any, Node] = {}
+        for node in case.views.graph.nodes:
+            key = node_key(node, case.views)
+            other = first.setdefault(key, node) if key is not None else node
+            for rule in alike if other is not node else ():
+                assert fits(rule, node, case) == fits(rule, other, case), f"{rule.rule}: {node}, {other}"
+                pairs += 1
+    assert pairs > 20
+
+
+def outcome(candidate: Candidate, rule: CompiledRule, case: Case) -> tuple[Any, ...]:
+    found = accept(rule.rule, candidate, case.views, freeze=False)
+    if isinstance(found, Mismatch):
+        return found.kind, found.reason, found.node
+    return tuple(found.bindings.items()), found.nodes, found.kept
+
+
+def test_a_verdict_from_memory_is_the_verdict_of_the_site() -> None:
+    remembered = 0
+    for case in CASES:
+        for rule in compiled(case):
+            for node in case.views.graph.nodes:
+                for candidate in matching.candidates(rule.rule, node, case.views):
+                    known = len(case.views.alike)
+                    first = outcome(candidate, rule, case)
+                    remembered += known == len(case.views.alike) > 0
+                    kept = dict(case.views.alike)
+                    case.views.alike.clear()
+                    assert outcome(candidate, rule, case) == first, f"{rule.rule} at {node}"
+                    case.views.alike.update(kept)
+    assert remembered > 100
+
+
+# ------------------------------------------------------------------- what keys tell apart
+def two(first: Callable[[Tensor, Tensor], Tensor], second: Callable[[Tensor, Tensor], Tensor]) -> tuple[Any, Any]:
+    views = traced(lambda x, y: (first(x, y), second(x, y)))
+    one, other = [node for node in views.graph.nodes if node.op == "call_function"]
+    return node_key(one, views), node_key(other, views)
+
+
+def test_equal_nodes_have_equal_keys() -> None:
+    one, other = two(lambda x, y: torch.add(x, 1.5), lambda x, y: torch.add(y, 1.5))
+    assert one is not None and one == other
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (lambda x, y: torch.add(x, 0.0), lambda x, y: torch.add(x, -0.0)),
+        (lambda x, y: torch.add(x, 1), lambda x, y: torch.add(x, True)),
+        (lambda x, y: torch.add(x, 1), lambda x, y: torch.add(x, 1.0)),
+        (lambda x, y: torch.add(x, y), lambda x, y: torch.add(x, x)),
+        (lambda x, y: torch.add(x, y), lambda x, y: torch.sub(x, y)),
+        (lambda x, y: torch.add(x, y), lambda x, y: torch.add(x, y, alpha=2)),
+        (lambda x, y: torch.sum(x, [1]), lambda x, y: torch.sum(x, (1,))),
+        (lambda x, y: torch.sum(x, 1), lambda x, y: torch.sum(x, 2)),
+        (lambda x, y: torch.cat([x, y]), lambda x, y: torch.cat([x, y, x])),
+    ],
+)
+def test_nodes_that_a_rule_can_tell_apart_have_other_keys(first: Any, second: Any) -> None:
+    one, other = two(first, second)
+    assert one is not None and other is not None and one != other
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda fact: fact.double(), lambda fact: fact.mT.contiguous().mT, lambda fact: fact.requires_grad_()],
+    ids=["dtype", "strides", "requires_grad"],
+)
+def test_other_facts_are_another_key(change: Any) -> None:
+    views = traced(lambda x: torch.relu(x))
+    node = next(one for one in views.graph.nodes if one.op == "call_function")
+    before = node_key(node, views)
+    node.meta["val"] = change(torch.ones(2, 3, 4))
+    assert before is not None and node_key(node, views) not in (None, before)
+
+
+def test_an_unknown_fact_has_no_key() -> None:
+    views = traced(lambda x: torch.relu(x), None)
+    node = next(one for one in views.graph.nodes if one.op == "call_function")
+    assert node_key(node, views) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("rule r(x: float[...]) { match relu(x) where x.ndim == 3 rewrite x }", True),
+        ("rule r(x: float[...]) { match relu(x) rewrite view(x, x.shape) }", True),
+        ("rule r(x: float[...]) { match relu(x) where users(x) == 1 rewrite x }", False),
+        ("rule r(x: float[...]) { match relu(x) where is_input(x) rewrite x }", False),
+        ('rule r(x: float[...]) { match relu(x) where path(x) == "a" rewrite x }', False),
+        ("rule r(x: const float[...]) { match relu(x) rewrite x }", False),
+        ("rule r(x: const float[...]) { match relu(x) freeze x let y = x * 2 rewrite y }", False),
+    ],
+)
+def test_what_depends_on_more_than_facts_is_not_kept(text: str, expected: bool) -> None:
+    assert asks_facts_only(load(text)[0]) is expected
+
+
+# -------------------------------------------------------------------------- whole models
+def forget_everything(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(firing, "node_key", lambda *_: None)
+    patch.setattr(guards, "site_key", lambda *_: None)
+
+
+def described(result: fxrules.Result) -> list[str]:
+    """Code, facts and provenance of every node, and the report without its times."""
+    nodes = [
+        f"{node.format_node()} {node.meta.get('val')} {node.meta.get('fxrules')} {node.meta.get('nn_module_stack')}"
+        for node in result.model.graph.nodes
+    ]
+    report = {name: value for name, value in result.report.to_dict().items() if name != "seconds"}
+    return [*nodes, str(report)]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "vit"])
+def test_a_model_is_rewritten_the_same_without_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = torch.export.export(models.build(name), (), models.draw_inputs(name), strict=False)
+    module, rules = program.module(), fxrules.load("std")
+    assert isinstance(module, GraphModule)
+    replay = Mock(wraps=replays.replay)
+    monkeypatch.setattr("fxrules.engine.surgery.replay", replay)
+    expected = described(fxrules.rewrite(module, rules))
+    assert replay.call_count > 20
+    with monkeypatch.context() as patch:
+        forget_everything(patch)
+        alone = described(fxrules.rewrite(module, rules))
+    assert alone == expected
+
+
+def test_a_site_with_an_other_scale_is_not_the_replay_of_the_first() -> None:
+    """The scale of an attention is worked out by ``let``: each site must get its own."""
+
+    class Net(torch.nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+            def attention(scale: float) -> Tensor:
+                return torch.softmax(q @ k.mT * scale, dim=-1) @ v
+
+            return attention(0.25), attention(0.5), attention(0.25)
+
+    inputs = tuple(torch.randn(2, 4, 8, 16) for _ in range(3))
+    result = fxrules.rewrite(Net(), fxrules.load("std.attention"), inputs)
+    scales = [node.kwargs["scale"] for node in result.model.graph.nodes if "scale" in node.kwargs]
+    assert scales == [0.25, 0.5, 0.25]
+    assert result.compare(inputs)
+
+
+def test_keys_of_sites_hold_the_identity_of_values() -> None:
+    (rule,) = load("rule r(x, y) { match x * y rewrite x + y }")
+    views = traced(lambda x, y: (torch.mul(x, y), torch.mul(x, x), torch.mul(y, y)))
+    keys = []
+    for node in views.graph.nodes:
+        for candidate in list(matching.candidates(rule, node, views))[:1]:
+            keys.append(site_key(candidate, candidate.bindings, views))
+    assert len(keys) == 3 and keys[0] != keys[1] == keys[2]
