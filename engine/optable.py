@@ -39,7 +39,7 @@ def _built(table: FamilyTable) -> OpTable:
         elif not target.startswith(("Tensor.", "getattr.")):
             # the target's own signature may differ from the family's: arity is checked when the rule is compiled
             targets[target] = targets[_short(target)] = families[names[0]]
-    packages = {target.partition(".")[0] for target in targets}
+    packages = {target.partition(".")[0] for target in (*targets, *modules)}
     return OpTable(families, targets, frozenset(packages), frozenset(modules))
 
 
