@@ -106,7 +106,8 @@ def _resolve_qualified(call: ast.Call, text: str, head: str, place: Place) -> Ca
     if signature is not None:
         return _checked(call, text, text, call.args, signature, place)
     if head in scope.ops.packages:
-        what, hint = f"`{text}`: no such target", did_you_mean_target(text, (*scope.ops.targets, *scope.ops.modules))
+        classes = [name.removeprefix("torch.") for name in scope.ops.modules]
+        what, hint = f"`{text}`: no such target", did_you_mean_target(text, (*scope.ops.targets, *classes))
         if is_module_class(scope, text):
             what = f"`{text}` is a module class"
             hint = f"name its op, or declare a leaf `m: module {text.removeprefix('torch.')}` and call that"
