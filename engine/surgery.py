@@ -156,7 +156,8 @@ def _place(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: 
         if not outside and old not in emitter.match.kept:
             # The old fake tensor: views of it downstream share its storage.
             journal.set_meta(new, {propagation.entry: before})
-            if emitter.made == [new] and not effects.barriers and lets_through(old, new, emitter):
+            alone = old is emitter.match.root and emitter.made == [new]
+            if alone and not effects.barriers and lets_through(old, new, emitter):
                 mark_agreeing(emitter)
         _redirect(old, new, emitter)
         return new
