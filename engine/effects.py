@@ -202,7 +202,7 @@ def sharing_problem(old: Node, shared: frozenset[Place], index: EffectIndex, *, 
         for node in output.all_input_nodes:
             if node in others and node not in reached:
                 return _boundary(leaving, f"output `{node.name}`")
-    return _write_problem(old, reached | index.sharing(shared), index)
+    return _write_problem(old, reached | index.sharing(shared), index) if index.after(old) else None
 
 
 def lost_sharing_problem(old: Node, new: Node, index: EffectIndex) -> Mismatch | None:

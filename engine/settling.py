@@ -57,6 +57,9 @@ def _renew(
     changes: Collection[str],
 ) -> str | None:
     """Bring one node's metadata up to date; push its users if it is another one now."""
+    aliases = effects.effect(node).aliases
+    if not aliases and _only_memory_changed(node, before, propagation):
+        return None
     old = propagation.fact(node)
     try:
         entries = propagation.entries(node)
@@ -71,11 +74,17 @@ def _renew(
     if differs and (difference := disagreement(old, new, changes)) is not None:
         return f"{difference} at `{node.name}`"
     # A view has another fake memory now, even if it looks the same.
-    if differs or effects.effect(node).aliases:
+    if differs or aliases:
         before[node] = old
         journal.set_meta(node, entries)
         _push(pending, node)
     return None
+
+
+def _only_memory_changed(node: Node, before: dict[Node, Any], propagation: Propagation) -> bool:
+    """Whether all facts that a node reads are what they were, though their memory may be another."""
+    changed = [source for source in node.all_input_nodes if source in before]
+    return all(propagation.keys.equal(before[source], propagation.fact(source)) for source in changed)
 
 
 def _output_problem(output: Node, before: dict[Node, Any], propagation: Propagation) -> str | None:
