@@ -20,7 +20,7 @@ from ..dsl.source import FxrulesError, Problem
 from .factkeys import UNKNOWN, FactKeys, argument_key
 from .inputs import Call, read_call
 from .journal import Journal
-from .recipes import Recipe, is_static, recipe_of, remade
+from .recipes import Recipe, is_static, quick_view, recipe_of, remade
 
 MISSING: Final = object()
 
@@ -138,7 +138,9 @@ class Propagation:
         args, kwargs = self._facts(node.args), self._facts(node.kwargs)
         if args is MISSING or kwargs is MISSING:
             return None
-        value = self._run(node, args, kwargs)
+        assert self.mode is not None
+        value = quick_view(node.target, args, kwargs, self.mode)
+        value = self._run(node, args, kwargs) if value is None else value
         is_tensor = isinstance(value, Tensor)
         tensor_meta = _extract_tensor_metadata(value) if self.tensor_meta and is_tensor else None
         recipe, key = recipe_of(value, (args, kwargs)), self._call_key(node)
