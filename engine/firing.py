@@ -96,7 +96,7 @@ class Run:
     depths: dict[Node, int] = field(factory=dict)
     changed: dict[Node, bool] = field(factory=dict)
     again: set[tuple[CompiledRule, Node]] = field(factory=set)
-    failed: dict[tuple[CompiledRule, Hashable], list[Mismatch]] = field(factory=dict)
+    failed: dict[CompiledRule, dict[Hashable, list[Mismatch]]] = field(factory=dict)
     lint_seconds: float = 0.0
 
     @property
@@ -144,8 +144,9 @@ def _fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
     work, rule = state.work, compiled.rule
     tally = state.tallies[rule.name]
     tally.tried += 1
-    key = node_key(node, work.views) if compiled.alike and not state.policy.freeze else None
-    known = state.failed.get((compiled, key)) if key is not None else None
+    alike = compiled.alike and not state.policy.freeze
+    failed = state.failed.get(compiled) if alike else None
+    known = failed.get(node_key(node, work.views)) if failed else None
     if known is not None:
         tally.refuse(node, known)
         return False
@@ -180,8 +181,8 @@ def _fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
             state.changed[touched] = other or state.changed.get(touched, False)
     elif any(one.kind in _FAR_SIGHTED for one in refused):
         state.again.add((compiled, node))
-    elif key is not None and all(one.by_facts for one in refused):
-        state.failed[compiled, key] = refused
+    elif alike and all(one.by_facts for one in refused) and (key := node_key(node, work.views)) is not None:
+        state.failed.setdefault(compiled, {})[key] = refused
     return fired
 
 

@@ -143,8 +143,7 @@ def _place(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: 
     """Let the users of ``old`` read ``new``; the node they read in the end, which may be a contiguous copy of it."""
     journal, propagation = emitter.journal, emitter.propagation
     changes = emitter.match.rule.changes
-    outside = effects.bases([new]) - frozenset(emitter.made)
-    problem = _effect_problem(old, new, outside, emitter, effects) or gradient_problem(old, new, emitter)
+    problem = _effect_problem(old, new, emitter, effects) or gradient_problem(old, new, emitter)
     if problem is not None:
         return problem
     before, after = propagation.fact(old), propagation.fact(new)
@@ -153,7 +152,7 @@ def _place(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: 
         _redirect(old, new, emitter)
         return new
     if propagation.keys.equal(before, after) or disagreement(before, after) is None:
-        if not outside and old not in emitter.match.kept:
+        if old not in emitter.match.kept and new in emitter.made and not _outside(new, emitter, effects):
             # The old fake tensor: views of it downstream share its storage.
             journal.set_meta(new, {propagation.entry: before})
             alone = old is emitter.match.root and emitter.made == [new]
@@ -193,17 +192,22 @@ def _redirect(old: Node, new: Node, emitter: Emitter) -> None:
     emitter.journal.replace_uses(old, new, except_for=set(emitter.made))
 
 
-def _effect_problem(
-    old: Node, new: Node, outside: frozenset[Place], emitter: Emitter, effects: EffectIndex
-) -> Mismatch | None:
-    """Why the replacement's effects forbid it; ``outside`` are the places whose memory ``new`` may share."""
+def _effect_problem(old: Node, new: Node, emitter: Emitter, effects: EffectIndex) -> Mismatch | None:
+    """Why the replacement's effects, or the memory it shares, forbid it."""
     for node in emitter.made:
         effect = effects.effect(node)
         if effect.kind in ("mutates", "opaque"):
             return Mismatch("effect", f"the replacement may not have effects: {effect.reason}", old)
-    shared = new_sharing(old, outside, effects)
-    problem = sharing_problem(old, shared, effects, declared="aliasing" in emitter.match.rule.changes)
-    return problem or lost_sharing_problem(old, new, effects)
+    declared = "aliasing" in emitter.match.rule.changes
+    if declared and not effects.barriers and effects.graph.output_node() not in effects.sharing([old]):
+        return None  # nothing is written, and nothing of it leaves the graph
+    shared = new_sharing(old, _outside(new, emitter, effects), effects)
+    return sharing_problem(old, shared, effects, declared=declared) or lost_sharing_problem(old, new, effects)
+
+
+def _outside(new: Node, emitter: Emitter, effects: EffectIndex) -> frozenset[Place]:
+    """The places outside the replacement whose memory its value may share."""
+    return effects.bases([new]) - frozenset(emitter.made)
 
 
 # ----------------------------------------------------------------------- erasing
