@@ -125,6 +125,9 @@ def legal(match: Match, index: EffectIndex) -> Mismatch | None:
     of these reads and the root, where the replacement reads instead.
     """
     for node in match.nodes:
+        view = index.views.own(node) if not index.barriers else None
+        if view is not None and view.effect == "pure":
+            continue  # what its family does not say, it could only write; and nothing writes
         effect = index.effect(node)
         if effect.kind != "pure":
             return Mismatch("effect", f"{effect.reason or f'`{node.name}` has effects'}; it cannot be replaced", node)

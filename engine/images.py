@@ -102,14 +102,14 @@ class Shared:
 Entry: TypeAlias = Touched | Read | Described | Named | Inserted | Erased | Renamed | Module | Listed | Shared
 
 
-def is_other(entry: Touched | Read | Described) -> bool:
+def is_other(entry: Touched | Described) -> bool:
     """Whether a node has other arguments or other metadata now."""
-    match entry:
-        case Touched(node, cells):
-            return node._args is not cells[0] or node._kwargs is not cells[1]
-        case Described(node, meta):
-            return len(node.meta) != len(meta) or any(node.meta.get(key) is not value for key, value in meta.items())
-    return False
+    node = entry.node
+    if isinstance(entry, Touched):
+        return node._args is not entry.cells[0] or node._kwargs is not entry.cells[1]
+    if len(node.meta) != len(entry.meta):
+        return True
+    return any(node.meta.get(key) is not value for key, value in entry.meta.items())
 
 
 def restore(graph: Graph, entry: Entry) -> None:

@@ -155,7 +155,9 @@ class Journal:
         are others now, False if only their users or name are."""
         found: dict[Node, bool] = {}
         for entry in self._log[size:]:
-            if isinstance(entry, Touched | Read | Described):
+            if isinstance(entry, Read):
+                found.setdefault(entry.node, False)
+            elif isinstance(entry, (Touched, Described)):
                 found[entry.node] = found.get(entry.node, False) or is_other(entry)
         return found
 
