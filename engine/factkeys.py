@@ -87,9 +87,11 @@ def argument_key(value: object, of_node: Callable[[Node], object]) -> object:
         parts = [argument_key(item, of_node) for item in value]
         return UNKNOWN if UNKNOWN in parts else (kind, *parts)
     if isinstance(value, dict):
-        return argument_key(tuple(value.items()), of_node)
+        inner = argument_key(tuple(value.items()), of_node)
+        return UNKNOWN if inner is UNKNOWN else (dict, inner)
     if isinstance(value, slice):
-        return argument_key((slice.__name__, value.start, value.stop, value.step), of_node)
+        inner = argument_key((value.start, value.stop, value.step), of_node)
+        return UNKNOWN if inner is UNKNOWN else (slice, inner)
     if isinstance(value, SYMBOLIC):
         return kind, str(value.node.expr)
     return value if isinstance(value, TORCH_VALUES) else UNKNOWN

@@ -20,7 +20,7 @@ from .facts import Capture, capture, describe
 from .nodeview import Views, level_of
 from .observers import is_observer
 from .places import Code, Place, is_true, value_of
-from .ruleset import Rule
+from .ruleset import Rule, expression_of
 from .shapes import Declared, Dim, solve
 from .surface import declared_names, header_dims
 from .truth import Declined, Unknown, equal
@@ -95,7 +95,7 @@ class _Plan:
 @lru_cache(maxsize=4096)
 def _plan(rule: Rule) -> _Plan:
     params = rule.ast.params
-    conditions = tuple(map(_condition, rule.conditions))
+    conditions = tuple((one, _reason(one), compiled(expression_of(one))) for one in rule.conditions)
     return _Plan(
         declared_names(rule.ast),
         tuple(sorted(rule.keep)),
@@ -109,11 +109,11 @@ def _plan(rule: Rule) -> _Plan:
     )
 
 
-def _condition(clause: ast.Where | ast.Let) -> tuple[ast.Where | ast.Let, str, Code]:
+def _reason(clause: ast.Where | ast.Let) -> str:
+    """What to say where a condition does not hold; a ``let`` always does."""
     if isinstance(clause, ast.Let):
-        return clause, format_expr(clause.assign.value), compiled(clause.assign.value)
-    reason = clause.reason or f"`{format_expr(clause.condition)}` does not hold"
-    return clause, reason, compiled(clause.condition)
+        return ""
+    return clause.reason or f"`{format_expr(clause.condition)}` does not hold"
 
 
 # ------------------------------------------------------------ kinds and sizes
@@ -221,8 +221,7 @@ def _conditions(rule: Rule, plan: _Plan, root: Node, bindings: Bindings, views: 
         except Frozen as frozen:
             return _not_frozen(root, views, freeze) or Mismatch("freeze", frozen.reason, root)
         except Declined as declined:
-            expr = clause.assign.value if isinstance(clause, ast.Let) else clause.condition
-            return Mismatch("where", f"`{format_expr(expr)}`: {declined.reason}", root)
+            return Mismatch("where", f"`{format_expr(expression_of(clause))}`: {declined.reason}", root)
     return None
 
 

@@ -7,14 +7,15 @@ Two matches of a rule with equal keys differ in the identity of their nodes alon
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from attrs import evolve, frozen
 from torch.fx import Node
+from torch.fx.node import map_aggregate
 
-from .candidates import Config, Match
+from .candidates import Match
 from .emission import Emitter
-from .verdicts import identity
+from .verdicts import identity, values_known
 
 
 @frozen
@@ -98,45 +99,23 @@ def _key(emitter: Emitter) -> Any:
 def _site(match: Match) -> list[Node]:
     """The nodes that a rule knows at a site, each once, in an order that is the same at all sites with one key."""
     found: dict[object, Node] = {}
-    for value in (match.root, *match.bindings.values()):
-        _collect(value, found)
+
+    def visit(one: Any) -> Any:
+        return found.setdefault(identity(one), one) if isinstance(one, Node) else one
+
+    for value in values_known(match.root, match.bindings):
+        map_aggregate(cast(Any, value), visit)
     return list(found.values())
-
-
-def _collect(value: object, found: dict[object, Node]) -> None:
-    if isinstance(value, Node):
-        found.setdefault(identity(value), value)
-    elif isinstance(value, tuple | list | Config):
-        for item in value.items if isinstance(value, Config) else value:
-            _collect(item, found)
 
 
 def _emptied(value: Any, refs: Mapping[object, _Ref]) -> Any:
     """An argument with a `_Ref` for every node; raises KeyError for a node without one."""
-    match value:
-        case Node():
-            return refs[identity(value)]
-        case tuple():
-            return tuple([_emptied(item, refs) for item in value])
-        case list():
-            return [_emptied(item, refs) for item in value]
-        case dict():
-            return {key: _emptied(item, refs) for key, item in value.items()}
-        case slice(start=start, stop=stop, step=step):
-            return slice(_emptied(start, refs), _emptied(stop, refs), _emptied(step, refs))
-    return value
+
+    def place(one: Any) -> Any:
+        return refs[identity(one)] if isinstance(one, Node) else one
+
+    return map_aggregate(value, place)
 
 
 def _filled(value: Any, nodes: list[Node]) -> Any:
-    match value:
-        case _Ref(at):
-            return nodes[at]
-        case tuple():
-            return tuple([_filled(item, nodes) for item in value])
-        case list():
-            return [_filled(item, nodes) for item in value]
-        case dict():
-            return {key: _filled(item, nodes) for key, item in value.items()}
-        case slice(start=start, stop=stop, step=step):
-            return slice(_filled(start, nodes), _filled(stop, nodes), _filled(step, nodes))
-    return value
+    return map_aggregate(value, lambda one: nodes[one.at] if isinstance(one, _Ref) else one)

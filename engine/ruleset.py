@@ -150,11 +150,15 @@ class Rule:
         return self._all(tree.Example)
 
 
+def expression_of(clause: tree.Where | tree.Let) -> tree.Expr:
+    """What a condition evaluates."""
+    return clause.assign.value if isinstance(clause, tree.Let) else clause.condition
+
+
 def looks_beside(rule: Rule) -> bool:
     """Whether a rule sees more than its pattern: users of leaves, items of a tuple it takes apart, a helper's view."""
     words = {"users", *rule.scope.helpers}
-    conditions = (one.assign.value if isinstance(one, tree.Let) else one.condition for one in rule.conditions)
-    asks = any(name.id in words for condition in conditions for name in names_in(condition))
+    asks = any(name.id in words for one in rule.conditions for name in names_in(expression_of(one)))
     return asks or any(len(assign.targets) > 1 for assign in rule.match.assigns)
 
 

@@ -25,6 +25,7 @@ class Tensors:
     lifted: Mapping[str, torch.Tensor]
     _modules: dict[str, torch.nn.Module | None] = field(factory=dict, init=False, repr=False)
     _written: frozenset[str] | None = field(default=None, init=False, repr=False)
+    _sketches: dict[int, tuple[Any, torch.Tensor | None]] = field(factory=dict, init=False, repr=False)
     keys: FactKeys = field(factory=FactKeys, init=False, repr=False)
 
     def fact(self, value: Any) -> Any:
@@ -42,8 +43,15 @@ class Tensors:
         if found is None and value.op == "placeholder":
             found = self.lifted.get(value.name)
         if found is None and "tensor_meta" in meta:
-            found = _from_tensor_meta(meta["tensor_meta"])
+            found = self._sketched(meta["tensor_meta"])
         return found
+
+    def _sketched(self, record: Any) -> torch.Tensor | None:
+        """The tensor of a ShapeProp record, the same one each time."""
+        known = self._sketches.get(id(record))
+        if known is None:
+            known = self._sketches[id(record)] = (record, _from_tensor_meta(record))
+        return known[1]
 
     def key(self, value: Any) -> int | None:
         """The number that stands for all facts of a tensor; None for anything else."""

@@ -5,7 +5,7 @@ A model repeats its layers: twelve attentions have the same shapes, dtypes and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 
 from attrs import field, frozen
 from torch.fx import Node
@@ -16,7 +16,7 @@ from ..dsl.walking import Part, walk
 from .candidates import Candidate, Config, Mismatch
 from .factkeys import TORCH_VALUES, UNKNOWN, argument_key
 from .nodeview import Views
-from .ruleset import Rule
+from .ruleset import Rule, expression_of
 
 # What may differ between two sites with equal facts.
 _BY_PLACE = frozenset({"users", "is_input", "path", *MEASURES})
@@ -42,7 +42,7 @@ def asks_facts_only(rule: Rule) -> bool:
     if rule.freeze or any(param.type is not None and param.type.qualifier == "const" for param in rule.ast.params):
         return False
     words = _BY_PLACE | rule.scope.helpers.keys()
-    exprs: list[Part] = [one.assign.value if isinstance(one, ast.Let) else one.condition for one in rule.conditions]
+    exprs: list[Part] = list(map(expression_of, rule.conditions))
     if rule.rewrite is not None:
         exprs += [*(assign.value for assign in rule.rewrite.assigns), *rule.rewrite.results]
     return words.isdisjoint(_word(part) for expr in exprs for part in walk(expr))
@@ -66,12 +66,17 @@ def site_key(candidate: Candidate, bindings: Mapping[str, object], views: Views)
     the same names stand for one node.
     """
     of_node = _places(views)
-    parts = [of_node(candidate.root)]
-    for bound in bindings.values():
-        parts.append(argument_key(bound.items if isinstance(bound, Config) else bound, of_node))
+    parts = [argument_key(value, of_node) for value in values_known(candidate.root, bindings)]
     for expr, value in candidate.deferred:
         parts += (id(expr), argument_key(value, of_node))
     return None if UNKNOWN in parts else tuple(parts)
+
+
+def values_known(root: Node, bindings: Mapping[str, object]) -> Iterator[object]:
+    """The values that a rule knows at a site, in the order that its key has them."""
+    yield root
+    for bound in bindings.values():
+        yield bound.items if isinstance(bound, Config) else bound
 
 
 def node_key(node: Node, views: Views) -> Hashable | None:

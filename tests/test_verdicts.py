@@ -206,6 +206,28 @@ def test_a_site_with_an_other_scale_is_not_the_replay_of_the_first() -> None:
     assert result.compare(inputs)
 
 
+class Layers(torch.nn.Module):
+    """Three equal layers with an attention and a GELU by hand."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(3):
+            x = torch.softmax(x @ x.mT * 0.25, dim=-1) @ x
+            x = 0.5 * x * (1 + torch.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
+        return x
+
+
+def test_layers_of_unknown_size_are_rewritten_the_same_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"x": {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}}
+    module = torch.export.export(Layers(), (torch.randn(2, 8, 16),), dynamic_shapes=sizes).module()
+    assert isinstance(module, GraphModule)
+    rules = fxrules.load("std")
+    result = fxrules.rewrite(module, rules)
+    assert result.report.fired["std.attention.sdpa"] == result.report.fired["std.activation.gelu_tanh"] == 3
+    assert result.compare((torch.randn(3, 5, 16),))
+    forget_everything(monkeypatch)
+    assert described(fxrules.rewrite(module, rules)) == described(result)
+
+
 def test_keys_of_sites_hold_the_identity_of_values() -> None:
     (rule,) = load("rule r(x, y) { match x * y rewrite x + y }")
     views = traced(lambda x, y: (torch.mul(x, y), torch.mul(x, x), torch.mul(y, y)))
