@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from attrs import field, frozen
@@ -58,7 +58,7 @@ class Match:
     nodes: tuple[Node, ...]
     bindings: Mapping[str, object]
     kept: tuple[Node, ...] = ()
-    key: Hashable | None = field(default=None, eq=False, repr=False)
+    key: int | None = field(default=None, eq=False, repr=False)
 
 
 @frozen

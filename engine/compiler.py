@@ -9,7 +9,6 @@ that the reference matcher defines.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,6 @@ from torch.fx import Node
 
 from . import steps
 from .candidates import Candidate
-from .kinds import plain_value
 from .nodeview import same_value
 from .patterns import (
     Absent,
@@ -41,7 +39,7 @@ from .patterns import (
     Through,
     is_local,
 )
-from .steps import DEFERRED, NODES, TAKE, UNBOUND, Continuation, Env, Matcher, Place, come_back
+from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Continuation, Env, Matcher, Place, come_back
 
 
 @define
@@ -194,9 +192,10 @@ class Compiler:
         whole = self.compile(term.term, lambda env: index(env[node_slot][1], env))
 
         def match(value: Any, env: Env) -> bool:
-            if not (isinstance(value, Node) and value.target is operator.getitem):
+            item = env[VIEWS].item(value) if isinstance(value, Node) else None
+            if item is None:
                 return False
-            outer, env[node_slot] = env[node_slot], (value.args[0], plain_value(value.args[1]))
+            outer, env[node_slot] = env[node_slot], item
             taken = steps.covering(value, env, lambda env: whole(env[node_slot][0], env))
             env[node_slot] = outer
             return taken

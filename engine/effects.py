@@ -30,6 +30,7 @@ class EffectIndex:
     graph: Graph
     views: Views
     _effects: dict[Node, Effect] = field(factory=dict, init=False)
+    _calm: set[int] = field(factory=set, init=False)
     _barriers: list[Node] | None = field(default=None, init=False)
 
     def effect(self, node: Node) -> Effect:
@@ -38,6 +39,20 @@ class EffectIndex:
         if found is None:
             found = self._effects[node] = effect_of(node, self.views)
         return found
+
+    def is_calm(self, node: Node) -> bool:
+        """Whether a node's family says that it is pure; what that does not say, it could only write.
+
+        Worked out once for all nodes of one sketch.
+        """
+        sketch = self.views.sketch(node)
+        if sketch is not None and sketch.number in self._calm:
+            return True
+        view = self.views.own(node)
+        calm = view is not None and view.effect == "pure"
+        if calm and sketch is not None:
+            self._calm.add(sketch.number)
+        return calm
 
     @property
     def barriers(self) -> list[Node]:
@@ -125,9 +140,8 @@ def legal(match: Match, index: EffectIndex) -> Mismatch | None:
     of these reads and the root, where the replacement reads instead.
     """
     for node in match.nodes:
-        view = index.views.own(node) if not index.barriers else None
-        if view is not None and view.effect == "pure":
-            continue  # what its family does not say, it could only write; and nothing writes
+        if not index.barriers and index.is_calm(node):
+            continue
         effect = index.effect(node)
         if effect.kind != "pure":
             return Mismatch("effect", f"{effect.reason or f'`{node.name}` has effects'}; it cannot be replaced", node)

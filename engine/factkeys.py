@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 from attrs import define, field
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Node
 
 from .truth import SYMBOLIC
@@ -18,6 +19,8 @@ UNKNOWN: Final = "?"
 _PLAIN = (int, float, bool, complex, str)
 TORCH_VALUES = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _INT = frozenset({int})
+_QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
+_COMPLEX = frozenset({torch.complex32, torch.complex64, torch.complex128})
 
 
 @define(eq=False)
@@ -42,12 +45,17 @@ class FactKeys:
             known = self._by_id[id(tensor)] = (tensor, number)
         return known[1]
 
+    def pair(self, first: object, second: object) -> tuple[int, int] | None:
+        """The numbers of two tensors; None if one has none."""
+        if not isinstance(first, Tensor) or not isinstance(second, Tensor):
+            return None
+        numbers = self.of(first), self.of(second)
+        return None if None in numbers else numbers  # type: ignore[return-value]
+
     def equal(self, first: object, second: object) -> bool:
         """Whether two values are tensors with equal facts."""
-        if not isinstance(first, Tensor) or not isinstance(second, Tensor):
-            return False
-        number = self.of(first)
-        return number is not None and number == self.of(second)
+        pair = self.pair(first, second)
+        return pair is not None and pair[0] == pair[1]
 
     def note(self, tensor: Tensor, number: int | None) -> None:
         """Say beforehand what number a new tensor has."""
@@ -55,15 +63,22 @@ class FactKeys:
 
 
 def _facts(tensor: Tensor) -> Any:
-    if tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided:
+    kind, dtype = type(tensor), tensor.dtype
+    if tensor.layout is not torch.strided or dtype in _QUANTIZED:
         return None
+    if kind is FakeTensor:
+        device: Any = tensor.fake_device  # type: ignore[attr-defined]  # `device` asks more questions first
+    elif tensor.is_nested:
+        return None
+    else:
+        device = tensor.device
     shape: Any = tensor.shape
     stride: Any = tensor.stride()
     offset: Any = tensor.storage_offset()
-    if not _INT.issuperset(map(type, (*shape, *stride, offset))):
+    if not (_INT.issuperset(map(type, shape)) and _INT.issuperset(map(type, stride)) and type(offset) is int):
         shape, stride, offset = tuple(map(_size, shape)), tuple(map(_size, stride)), _size(offset)
-    flags = (tensor.requires_grad, tensor.is_conj(), tensor.is_neg())
-    return (type(tensor), tensor.dtype, tensor.device, shape, stride, offset, flags)
+    flags = (tensor.requires_grad, tensor.is_conj() if dtype in _COMPLEX else False, tensor.is_neg())
+    return (kind, dtype, device, shape, stride, offset, flags)
 
 
 def _size(size: Any) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 from attrs import define, field, frozen
 from torch.fx import Graph, Node
 
@@ -23,7 +21,8 @@ from .nodeview import Views
 from .report import Tally
 from .ruleset import Rule
 from .surgery import apply
-from .verdicts import node_key
+from .traces import recall, remember
+from .witness import Witness
 
 # Refusals that may depend on nodes far away: such sites are tried again in every round.
 _FAR_SIGHTED = frozenset({"effect", "interface"})
@@ -96,7 +95,7 @@ class Run:
     depths: dict[Node, int] = field(factory=dict)
     changed: dict[Node, bool] = field(factory=dict)
     again: set[tuple[CompiledRule, Node]] = field(factory=set)
-    failed: dict[CompiledRule, dict[Hashable, list[Mismatch]]] = field(factory=dict)
+    failed: dict[tuple[CompiledRule, int], list[Mismatch]] = field(factory=dict)
     lint_seconds: float = 0.0
 
     @property
@@ -141,49 +140,58 @@ def sweep(state: Run, dispatch: Dispatch, near: Nearness | None = None) -> None:
 
 def _fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
     """Try one rule at one node; True if it rewrote something."""
-    work, rule = state.work, compiled.rule
-    tally = state.tallies[rule.name]
+    views, freeze = state.work.views, state.policy.freeze
+    tally = state.tallies[compiled.rule.name]
     tally.tried += 1
-    alike = compiled.alike and not state.policy.freeze
-    failed = state.failed.get(compiled) if alike else None
-    known = failed.get(node_key(node, work.views)) if failed else None
+    sketch = views.sketch(node) if compiled.by_facts and not freeze else None
+    known = state.failed.get((compiled, sketch.number)) if compiled.alike and sketch is not None else None
     if known is not None:
         tally.refuse(node, known)
         return False
-    site, before = node.name, work.journal.size
     refused: list[Mismatch] = []
+    witness = Witness(views)
 
     def take(candidate: Candidate) -> bool:
-        if state.dry:  # effects need the whole graph: they are looked at once there is a copy to change
-            outcome = accept(rule, candidate, work.views, freeze=state.policy.freeze)
-            refused.extend([outcome] if isinstance(outcome, Mismatch) else [])
-            return isinstance(outcome, Match)
-        match = _allowed(rule, candidate, work, state.policy)
-        measure = _measure(rule, work) if isinstance(match, Match) else None
-        applied = apply(match, *work.tools) if isinstance(match, Match) else match
-        if isinstance(applied, Mismatch):
-            refused.append(applied)
-            return False
-        _check_shrinks(rule, measure, work, site)
-        tally.notes.update(applied.notes)
-        depth = 1 + max(state.depths.get(one, 0) for one in candidate.nodes)
-        state.depths.update(dict.fromkeys(applied.new_nodes, depth))
-        state.changed.update(dict.fromkeys(applied.new_nodes, True))
-        return True
+        match = accept(compiled.rule, candidate, views, freeze=freeze)
+        if isinstance(match, Match) and sketch is not None and not refused:
+            remember(compiled, match, witness)
+        # effects need the whole graph: they are looked at once there is a copy to change
+        outcome = match if state.dry or isinstance(match, Mismatch) else _rewritten(state, match)
+        refused.extend([outcome] if isinstance(outcome, Mismatch) else [])
+        return isinstance(outcome, Match)
 
-    fired = compiled.run(node, work.views, take)
+    recalled = None if sketch is None or state.dry else recall(compiled, node, views)
+    fired = recalled is not None and isinstance(_rewritten(state, recalled), Match)
+    fired = fired or compiled.run(node, views if sketch is None else witness, take)
     tally.refuse(node, () if fired else refused)
     if fired:
         tally.fired += 1
         state.fired += 1
-        state.history.append((rule.name, site))
-        for touched, other in work.journal.touched_since(before).items():
-            state.changed[touched] = other or state.changed.get(touched, False)
     elif any(one.kind in _FAR_SIGHTED for one in refused):
         state.again.add((compiled, node))
-    elif alike and all(one.by_facts for one in refused) and (key := node_key(node, work.views)) is not None:
-        state.failed.setdefault(compiled, {})[key] = refused
+    elif compiled.alike and sketch is not None and all(one.by_facts for one in refused):
+        state.failed[compiled, sketch.number] = refused
     return fired
+
+
+def _rewritten(state: Run, match: Match) -> Match | Mismatch:
+    """The match, if its replacement is in the graph now; else why not, and the graph is as it was."""
+    work, site = state.work, match.root.name
+    mismatch = legal(match, work.effects)
+    if mismatch is not None:
+        return mismatch
+    measure = _measure(match.rule, work)
+    applied = apply(match, *work.tools)
+    if isinstance(applied, Mismatch):
+        return applied
+    _check_shrinks(match.rule, measure, work, site)
+    state.tallies[match.rule.name].notes.update(applied.notes)
+    state.history.append((match.rule.name, site))
+    depth = 1 + max(state.depths.get(one, 0) for one in match.nodes)
+    state.depths.update(dict.fromkeys(applied.new_nodes, depth))
+    for node, other in applied.touched.items():
+        state.changed[node] = other or state.changed.get(node, False)
+    return match
 
 
 def _measure(rule: Rule, work: Workspace) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import lru_cache
 
 import torch
@@ -27,7 +27,7 @@ from .truth import Declined, Unknown, equal
 from .verdicts import Verdict, asks_facts_only, is_plain, site_key
 from .words import items_of
 
-__all__ = ["Match", "Mismatch", "accept"]
+__all__ = ["Match", "Mismatch", "accept", "read_outside"]
 
 Bindings = dict[str, object]
 
@@ -41,14 +41,14 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
     bindings: Bindings = {name: candidate.bindings.get(name) for name in plan.names}
     nodes = _with_unread_items(plan, candidate, bindings, views)
     kept = tuple([node for node in map(bindings.get, plan.keep) if isinstance(node, Node)])
-    key = site_key(candidate, bindings, views) if plan.asks_facts_only and not freeze else None
+    key = _number(site_key(candidate, bindings, views), views) if plan.asks_facts_only and not freeze else None
     verdict = None if key is None else views.alike.get((plan, key))
     if verdict is None:
         mismatch = (
             _wrong_kind(plan, bindings, views)
             or _bind_dims(rule, plan, bindings, views)
             or _unequal(rule, candidate, bindings, views)
-            or _read_outside(root, nodes, kept, views)
+            or read_outside(root, nodes, kept)
         )
         if mismatch is not None:
             return mismatch
@@ -59,9 +59,14 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
             views.alike[plan, key] = verdict
             mismatch = verdict.mismatch(root)
     else:
-        mismatch = _read_outside(root, nodes, kept, views) or verdict.mismatch(root)
+        mismatch = read_outside(root, nodes, kept) or verdict.mismatch(root)
         bindings.update(verdict.bound)
     return mismatch or Match(rule, root, nodes, bindings, kept, None if verdict is None else key)
+
+
+def _number(key: Hashable | None, views: Views) -> int | None:
+    """A number for a key, which is quicker to look up."""
+    return None if key is None else views.site_numbers.setdefault(key, len(views.site_numbers))
 
 
 def _verdict(plan: _Plan, bindings: Bindings, mismatch: Mismatch | None) -> Verdict | None:
@@ -193,15 +198,17 @@ def _items(assign: ast.Assign, bindings: Bindings) -> list[tuple[int, Node]]:
     return [(item.args[1], item) for item in items if isinstance(item.args[1], int) and item.args[1] in places]
 
 
-def _read_outside(root: Node, nodes: tuple[Node, ...], kept: tuple[Node, ...], views: Views) -> Mismatch | None:
+def read_outside(root: Node, nodes: tuple[Node, ...], kept: tuple[Node, ...]) -> Mismatch | None:
     """An inner node that something outside the match reads; replacing the root would not make it go away."""
+    inside = set(nodes)
     for node in nodes:
         if node is root or node in kept:
             continue
-        outside = next((user for user in node.users if user not in nodes and not is_observer(user)), None)
-        if outside is not None:
-            reader = "an output of the graph" if outside.op == "output" else f"also read by `{outside.name}`"
-            return Mismatch("users", f"inner value `{node.name}` is {reader}; `keep` a name for it to allow that", node)
+        for user in node.users:
+            if user not in inside and not is_observer(user):
+                reader = "an output of the graph" if user.op == "output" else f"also read by `{user.name}`"
+                why = f"inner value `{node.name}` is {reader}; `keep` a name for it to allow that"
+                return Mismatch("users", why, node)
     return None
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from attrs import frozen
 from torch import nn
 from torch.fx import Graph, Node
 
+# Entries are plain tuples: every rewrite makes dozens of them.
 _CELLS = ("_args", "_kwargs", "name", "type", "_sort_key", "_erased")
 
 
-@frozen
-class Touched:
+class Touched(NamedTuple):
     """One node: its ``_args, _kwargs, name, type, _sort_key, _erased``, its inputs and its users."""
 
     node: Node
@@ -22,34 +21,30 @@ class Touched:
     users: tuple[Node, ...]
 
 
-@frozen
-class Read:
+class Read(NamedTuple):
     """The users of one node, of which nothing else changes."""
 
     node: Node
     users: tuple[Node, ...]
 
 
-@frozen
-class Described:
+class Described(NamedTuple):
     """The meta of one node."""
 
     node: Node
     meta: dict[str, object]
 
 
-@frozen
-class Named:
+class Named(NamedTuple):
     """The graph's namespace, where one new name touches it."""
 
     name: str
     base: str
-    count: int | None
+    number: int | None
     objects: int
 
 
-@frozen
-class Inserted:
+class Inserted(NamedTuple):
     """The list of nodes, just before ``before``."""
 
     before: Node
@@ -57,8 +52,7 @@ class Inserted:
     length: int
 
 
-@frozen
-class Erased:
+class Erased(NamedTuple):
     """The place of a node in the list."""
 
     node: Node
@@ -66,8 +60,7 @@ class Erased:
     length: int
 
 
-@frozen
-class Renamed:
+class Renamed(NamedTuple):
     """The namespace's name for a node."""
 
     node: Node
@@ -75,24 +68,21 @@ class Renamed:
     taken: str | None
 
 
-@frozen
-class Module:
+class Module(NamedTuple):
     """The attribute tables of one module."""
 
     module: nn.Module
     tables: tuple[tuple[str, Collection[Any]], ...]
 
 
-@frozen
-class Listed:
+class Listed(NamedTuple):
     """A list that only grows, and its length."""
 
     items: list[Any]
     length: int
 
 
-@frozen
-class Shared:
+class Shared(NamedTuple):
     """A table, and a key that it did not have."""
 
     table: dict[Any, Any]
@@ -102,14 +92,10 @@ class Shared:
 Entry: TypeAlias = Touched | Read | Described | Named | Inserted | Erased | Renamed | Module | Listed | Shared
 
 
-def is_other(entry: Touched | Described) -> bool:
-    """Whether a node has other arguments or other metadata now."""
+def is_other(entry: Touched) -> bool:
+    """Whether a node has other arguments now."""
     node = entry.node
-    if isinstance(entry, Touched):
-        return node._args is not entry.cells[0] or node._kwargs is not entry.cells[1]
-    if len(node.meta) != len(entry.meta):
-        return True
-    return any(node.meta.get(key) is not value for key, value in entry.meta.items())
+    return node._args is not entry.cells[0] or node._kwargs is not entry.cells[1]
 
 
 def restore(graph: Graph, entry: Entry) -> None:
@@ -123,9 +109,9 @@ def restore(graph: Graph, entry: Entry) -> None:
         case Described(node, meta):
             node.meta.clear()
             node.meta.update(meta)
-        case Named(name, base, count, objects):
+        case Named(name, base, number, objects):
             names._used_names.discard(name)
-            _put(names._base_count, base, count)
+            _put(names._base_count, base, number)
             while len(names._obj_to_name) > objects:
                 names._obj_to_name.popitem()
         case Inserted(before, prev, length):

@@ -9,7 +9,7 @@ was half made (an interrupt) or was not made at all.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -94,6 +94,7 @@ class Journal:
     _described: set[Node] = field(factory=set, init=False)
     _insert: Any = field(init=False)
     _buckets: dict[Any, tuple[Node, ...] | None] = field(factory=dict, init=False)
+    _known_buckets: set[int | str] = field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._insert = self.graph._insert
@@ -115,6 +116,7 @@ class Journal:
         for key in [key for key, members in self._buckets.items() if members is None and not table.get(key)]:
             table.pop(key, None)
             del self._buckets[key]
+        self._known_buckets.clear()
 
     def undo(self) -> None:
         """Put graph and owner back as they were when the journal was opened, bit for bit."""
@@ -131,7 +133,7 @@ class Journal:
 
     def commit(self) -> None:
         """Make the changes final. Erased nodes left the graph when they were erased."""
-        self._log, self._buckets = [], {}
+        self._log, self._buckets, self._known_buckets = [], {}, set()
         self._forget()
 
     def _forget(self) -> None:
@@ -155,10 +157,10 @@ class Journal:
         are others now, False if only their users or name are."""
         found: dict[Node, bool] = {}
         for entry in self._log[size:]:
-            if isinstance(entry, Read):
+            if type(entry) is Described or (type(entry) is Touched and is_other(entry)):
+                found[entry.node] = True
+            elif type(entry) is Read or type(entry) is Touched:
                 found.setdefault(entry.node, False)
-            elif isinstance(entry, (Touched, Described)):
-                found[entry.node] = found.get(entry.node, False) or is_other(entry)
         return found
 
     # --------------------------------------------------------------- changes
@@ -175,8 +177,7 @@ class Journal:
         """A new node just before ``before``, named after ``name`` or else its target."""
         graph = self.graph
         fresh = self._reserve(name or graph._target_to_str(target))
-        for node in _nodes_in((args, kwargs)):
-            self._touch_users(node)
+        self._touch_users(_nodes_in((args, kwargs)))
         self._touch_bucket(op, target)
         self._log.append(Inserted(before, before._prev, graph._len))
         with graph.inserting_before(before):
@@ -186,8 +187,7 @@ class Journal:
         """Take nodes without users out of the graph, in the order given."""
         for node in nodes:
             self._touch(node)
-            for source in node._input_nodes:
-                self._touch_users(source)
+            self._touch_users(node._input_nodes)
             self._touch_bucket(node.op, node.target)
             self._log.append(Erased(node, node._next, self.graph._len))
             self.graph.erase_node(node)
@@ -195,8 +195,7 @@ class Journal:
     def set_args(self, node: Node, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> None:
         """Give a node other arguments."""
         self._touch(node)
-        for other in (*node._input_nodes, *_nodes_in((args, kwargs))):
-            self._touch_users(other)
+        self._touch_users((*node._input_nodes, *_nodes_in((args, kwargs))))
         node._update_args_kwargs(args, dict(kwargs or {}))
 
     def replace_uses(
@@ -204,11 +203,10 @@ class Journal:
     ) -> None:
         """Let the users of ``old`` read ``new``, wherever the use stands (lists, dicts, slices too)."""
         users = [user for user in old.users if user not in except_for and (only is None or user in only)]
-        self._touch_users(new)
+        self._touch_users((new,))
         for user in users:
             self._touch(user)
-            for source in user._input_nodes:
-                self._touch_users(source)
+            self._touch_users(user._input_nodes)
             user.replace_input_with(old, new)
 
     def set_meta(self, node: Node, entries: Mapping[str, object]) -> None:
@@ -251,17 +249,24 @@ class Journal:
         cells = (node._args, node._kwargs, node.name, node.type, node._sort_key, node._erased)
         self._log.append(Touched(node, cells, tuple(node._input_nodes), tuple(node.users)))
         self._touched.add(node)
+        self._read.add(node)
 
-    def _touch_users(self, node: Node) -> None:
-        if node not in self._touched and node not in self._read:
-            self._log.append(Read(node, tuple(node.users)))
-            self._read.add(node)
+    def _touch_users(self, nodes: Iterable[Node]) -> None:
+        read = self._read
+        for node in nodes:
+            if node not in read:
+                self._log.append(Read(node, tuple(node.users)))
+                read.add(node)
 
     def _touch_bucket(self, op: str, target: Any) -> None:
+        quick = id(target) if op == "call_function" else op  # overloads of torch compute their hash in Python
+        if quick in self._known_buckets:
+            return
         key = (op, target if op == "call_function" else None)
         if key not in self._buckets:
             table = self.graph._find_nodes_lookup_table.table
             self._buckets[key] = tuple(table[key]) if key in table else None
+        self._known_buckets.add(quick)
 
     def _reserve(self, candidate: str) -> str:
         """The name that the graph is going to give to ``candidate``, written down beforehand."""

@@ -18,6 +18,7 @@ from .patterns import height, operands, roots
 from .ruleset import Rule, looks_beside
 from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Env, Matcher
 from .verdicts import asks_facts_only
+from .witness import Witness
 
 
 @frozen(eq=False)
@@ -26,8 +27,8 @@ class CompiledRule:
 
     ``operands`` are families of which the root's inputs must have some, a set for each such input.
     ``height`` is how far below the root it looks, in edges; a ``wide`` rule also looks at
-    the users of leaves, or at items beside those it matches. An ``alike`` rule fails at all
-    nodes of one `verdicts.node_key` if it fails at one: it looks at the root and at facts only.
+    the users of leaves, or at items beside those it matches. A rule ``by_facts`` looks at
+    nothing but what sketches tell; an ``alike`` one at the sketch of its root alone.
     """
 
     rule: Rule
@@ -36,11 +37,12 @@ class CompiledRule:
     operands: tuple[frozenset[str], ...]
     height: float
     wide: bool
+    by_facts: bool
     alike: bool
     _match: Matcher
     _blank: tuple[Any, ...]
 
-    def run(self, node: Node, views: Views, take: Callable[[Candidate], bool]) -> bool:
+    def run(self, node: Node, views: Views | Witness, take: Callable[[Candidate], bool]) -> bool:
         """Hand candidates at ``node`` to ``take``, in order, until it returns True."""
         env: Env = list(self._blank)
         env[VIEWS], env[NODES], env[DEFERRED], env[TAKE] = views, [], [], take
@@ -56,8 +58,9 @@ def compile_rule(rule: Rule) -> CompiledRule:
     names, anywhere = roots(term)
     blank = (None, None, None, None, *[UNBOUND] * (compiler.size - steps.FIRST_FREE))
     wide, far = looks_beside(rule), height(term)
-    alike = far <= 1 and not wide and asks_facts_only(rule)
-    return CompiledRule(rule, names, anywhere, operands(term), far, wide, alike, matcher, blank)
+    by_facts = not wide and asks_facts_only(rule)
+    alike = far <= 1 and by_facts
+    return CompiledRule(rule, names, anywhere, operands(term), far, wide, by_facts, alike, matcher, blank)
 
 
 def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:

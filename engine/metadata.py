@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from ..dsl.nearest import did_you_mean
 from ..dsl.source import FxrulesError, Problem
+from .agreement import disagreement
 from .factkeys import UNKNOWN, FactKeys, argument_key
 from .inputs import Call, read_call
 from .journal import Journal
@@ -43,6 +44,7 @@ class Propagation:
     tensor_meta: bool = False
     keys: FactKeys = field(factory=FactKeys)
     _cache: dict[Any, tuple[Recipe, Any, int | None]] = field(factory=dict, init=False)
+    _differences: dict[Any, str | None] = field(factory=dict, init=False)
 
     @classmethod
     def of(cls, graph: Graph, keys: FactKeys | None = None) -> Propagation:
@@ -91,6 +93,18 @@ class Propagation:
             if self.tensor_meta
             else {self.entry: fake}
         )
+
+    def difference(self, old: Any, new: Any, allowed: frozenset[str] = frozenset()) -> str | None:
+        """`agreement.disagreement` of two values, worked out once for all tensors with the same facts."""
+        pair = self.keys.pair(old, new)
+        if pair is None:
+            return disagreement(old, new, allowed)
+        if pair[0] == pair[1]:
+            return None
+        key = (pair, allowed)
+        if key not in self._differences:
+            self._differences[key] = disagreement(old, new, allowed)
+        return self._differences[key]
 
     # ------------------------------------------------------------- computing
     def _attribute(self, path: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -13,9 +14,10 @@ from .callables import exact_arguments, resolve
 from .equivalents import TRANSPOSING, equivalents_of, relatives_of
 from .factkeys import FactKeys
 from .families import Family, FamilyTable, Form, load_table
-from .kinds import ModuleAttr, Value
+from .kinds import ModuleAttr, Value, plain_value
 from .observers import is_observer
 from .plans import Plan, bind, defaults_of, normalise, normalise_dim, plan_of, suits
+from .sketches import Sketch, Sketches
 from .targets import is_plain, name_of
 from .tensors import Tensors
 from .values import same_number, same_value
@@ -69,7 +71,8 @@ class Views:
 
     ``owner`` is the module that holds the graph's attributes and submodules; ``lifted``
     has the values of placeholders that stand for parameters, buffers and constants.
-    ``alike`` keeps what was worked out once for all sites with equal facts.
+    ``alike`` keeps what was worked out once for all sites with equal facts; ``site_numbers``
+    has a number for each key of a site.
     """
 
     graph: Graph
@@ -77,15 +80,18 @@ class Views:
     table: FamilyTable = field(factory=load_table)
     lifted: Mapping[str, torch.Tensor] = field(factory=dict)
     alike: dict[Any, Any] = field(factory=dict, init=False, repr=False)
+    site_numbers: dict[Any, int] = field(factory=dict, init=False, repr=False)
     _tensors: Tensors = field(init=False, repr=False)
+    _sketches: Sketches = field(init=False, repr=False)
     _spellings: dict[Any, tuple[_Spelling, ...]] = field(factory=dict, init=False, repr=False)
     _names: dict[Any, frozenset[str]] = field(factory=lambda: {None: frozenset()}, init=False, repr=False)
-    _names_of: dict[Node, frozenset[str]] = field(factory=dict, init=False, repr=False)
+    _names_of: dict[int, tuple[Any, frozenset[str]]] = field(factory=dict, init=False, repr=False)
     _own: dict[Node, View | None] = field(factory=dict, init=False, repr=False)
     _all: dict[Node, tuple[View, ...]] = field(factory=dict, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._tensors = Tensors(self.graph, self.owner, self.lifted)
+        self._sketches = Sketches(self._tensors.fact, self._tensors.keys)
 
     # ------------------------------------------------------------ views
     def views(self, node: Node) -> tuple[View, ...]:
@@ -106,17 +112,19 @@ class Views:
 
     def family_names(self, node: Node) -> frozenset[str]:
         """The families that a node may have a view of, by what it calls alone; quicker than its views."""
-        known = self._names_of.get(node)
-        if known is not None:
-            return known
+        target = node.target
+        known = self._names_of.get(id(target))
+        if known is not None and node.op == "call_function":
+            return known[1]
         key = self._called(node)[0]
         names = self._names.get(key)
         if names is None:
             spellings = self._spellings[key] if key in self._spellings else self._find_spellings(key)
             names = frozenset(name for family, _, _ in spellings for name in relatives_of(family.name))
             self._names[key] = names
-        if node.op == "call_function":
-            self._names_of[node] = names
+        if node.op == "call_function" and target is not getattr:
+            # with the target: as long as it lives its id is its own
+            self._names_of[id(target)] = (target, names)
         return names
 
     def view_as(self, node: Node, family: str) -> View | None:
@@ -227,7 +235,13 @@ class Views:
             return True  # most are
         return same_value(view.args[index], normalise(view.family, index, default, view.rank, view.args))
 
-    # -------------------------------------------------------------- exact
+    # ------------------------------------------------------- items, exact
+    def item(self, node: Node) -> tuple[Value, Value] | None:
+        """What ``operator.getitem`` reads, and at which index; None if the node is none."""
+        if node.target is not operator.getitem:
+            return None
+        return plain_value(node.args[0]), plain_value(node.args[1])
+
     def exact(self, node: Node, target: str) -> tuple[Value, ...] | None:
         """The arguments of a node by the schema of ``target``, defaults filled in; None if it is another target."""
         found = self.exact_arguments(node, target)
@@ -247,9 +261,13 @@ class Views:
         """The tensor (fake or real), number or tuple that carries the facts of a value; None if unknown."""
         return self._tensors.fact(value)
 
-    def tensor_key(self, value: Any) -> int | None:
-        """The number that stands for all facts of a tensor; None for anything else."""
-        return self._tensors.key(value)
+    def fact_key(self, node: Node) -> object:
+        """What stands for all facts of a node's value; `UNKNOWN` where that is no tensor, or tuple of them."""
+        return self._sketches.fact_key(node)
+
+    def sketch(self, node: Node) -> Sketch | None:
+        """All that can be told of a node by itself; None if that cannot be written down."""
+        return self._sketches.of(node)
 
     @property
     def keys(self) -> FactKeys:
@@ -293,3 +311,4 @@ class Views:
             for one in (node, *node.users):
                 self._own.pop(one, None)
                 self._all.pop(one, None)
+            self._sketches.forget((node, *node.users))

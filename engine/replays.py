@@ -6,7 +6,7 @@ Two matches of a rule with equal keys differ in the identity of their nodes alon
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from attrs import evolve, frozen
@@ -15,11 +15,14 @@ from torch.fx.node import map_aggregate
 
 from .candidates import Match
 from .emission import Emitter
-from .verdicts import identity, values_known
+from .sketches import identity
+from .verdicts import values_known
+
+_NESTED = (tuple, list, dict, slice)
 
 
 @frozen
-class _Ref:
+class Ref:
     """A node by its place: among the nodes of the site, then among those made so far."""
 
     at: int
@@ -59,15 +62,19 @@ def record(emitter: Emitter, results: tuple[Any, ...]) -> None:
     key = _key(emitter)
     if key is None:
         return
-    refs = {identity(node): _Ref(at) for at, node in enumerate(_site(emitter.match))}
+    refs = {identity(node): Ref(at) for at, node in enumerate(_site(emitter.match))}
     steps: list[_Step] = []
+
+    def ref_of(node: Node) -> Ref:
+        return refs[identity(node)]
+
     try:
         for node in emitter.made:
             if node.op != "call_function" and node.op != "call_method":
                 return  # it reads an attribute or calls a module of this site
-            steps.append(_Step(node.op, node.target, _emptied(node.args, refs), _emptied(node.kwargs, refs)))
-            refs[identity(node)] = _Ref(len(refs))
-        emitter.views.alike[key] = Recording(tuple(steps), _emptied(results, refs))
+            steps.append(_Step(node.op, node.target, emptied(node.args, ref_of), emptied(node.kwargs, ref_of)))
+            refs[identity(node)] = Ref(len(refs))
+        emitter.views.alike[key] = Recording(tuple(steps), emptied(results, ref_of))
     except KeyError:
         return  # it reads a node beside the match
 
@@ -85,9 +92,9 @@ def replay(recording: Recording, emitter: Emitter, facts: Mapping[str, Any] | No
     nodes = _site(emitter.match)
     last = len(recording.steps) - 1
     for at, step in enumerate(recording.steps):
-        args, kwargs = _filled(step.args, nodes), _filled(step.kwargs, nodes)
+        args, kwargs = filled(step.args, nodes), filled(step.kwargs, nodes)
         nodes.append(emitter.create(step.op, step.target, args, kwargs, facts if at == last else None))
-    results: tuple[Any, ...] = _filled(recording.results, nodes)
+    results: tuple[Any, ...] = filled(recording.results, nodes)
     return results
 
 
@@ -104,18 +111,26 @@ def _site(match: Match) -> list[Node]:
         return found.setdefault(identity(one), one) if isinstance(one, Node) else one
 
     for value in values_known(match.root, match.bindings):
-        map_aggregate(cast(Any, value), visit)
+        if type(value) is Node:
+            found.setdefault(value.target if value.op == "get_attr" else value, value)
+        elif isinstance(value, _NESTED):
+            map_aggregate(cast(Any, value), visit)
     return list(found.values())
 
 
-def _emptied(value: Any, refs: Mapping[object, _Ref]) -> Any:
-    """An argument with a `_Ref` for every node; raises KeyError for a node without one."""
+def emptied(value: Any, ref_of: Callable[[Node], Ref]) -> Any:
+    """A value with a `Ref` for every node."""
 
     def place(one: Any) -> Any:
-        return refs[identity(one)] if isinstance(one, Node) else one
+        return ref_of(one) if isinstance(one, Node) else one
 
     return map_aggregate(value, place)
 
 
-def _filled(value: Any, nodes: list[Node]) -> Any:
-    return map_aggregate(value, lambda one: nodes[one.at] if isinstance(one, _Ref) else one)
+def filled(value: Any, nodes: list[Node]) -> Any:
+    """A value with the nodes in place of its refs."""
+    if type(value) is Ref:
+        return nodes[value.at]
+    if not isinstance(value, _NESTED):
+        return value
+    return map_aggregate(value, lambda one: nodes[one.at] if isinstance(one, Ref) else one)

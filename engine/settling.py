@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from heapq import heappop, heappush
 from typing import Any
 
 from torch.fx import Node
 
-from .agreement import disagreement
 from .effects import EffectIndex
 from .journal import Journal
 from .metadata import MISSING, Impossible, Propagation
 from .observers import is_observer
+
+_NOT_STRIDES = frozenset({"shape", "dtype", "device"})
 
 
 def settle(
@@ -21,7 +21,7 @@ def settle(
     journal: Journal,
     propagation: Propagation,
     effects: EffectIndex,
-    changes: Collection[str],
+    changes: frozenset[str],
 ) -> str | None:
     """Recompute what the users of ``new`` give, in graph order, until they agree with what they gave before.
 
@@ -54,7 +54,7 @@ def _renew(
     journal: Journal,
     propagation: Propagation,
     effects: EffectIndex,
-    changes: Collection[str],
+    changes: frozenset[str],
 ) -> str | None:
     """Bring one node's metadata up to date; push its users if it is another one now."""
     aliases = effects.effect(node).aliases
@@ -70,8 +70,8 @@ def _renew(
     new = entries.get(propagation.entry, MISSING)
     if old is MISSING or new is MISSING:
         return f"nothing is known of `{node.name}`"
-    differs = not propagation.keys.equal(old, new) and disagreement(old, new) is not None
-    if differs and (difference := disagreement(old, new, changes)) is not None:
+    differs = propagation.difference(old, new) is not None
+    if differs and (difference := propagation.difference(old, new, changes)) is not None:
         return f"{difference} at `{node.name}`"
     # A view has another fake memory now, even if it looks the same.
     if differs or aliases:
@@ -89,10 +89,7 @@ def _only_memory_changed(node: Node, before: dict[Node, Any], propagation: Propa
 
 def _output_problem(output: Node, before: dict[Node, Any], propagation: Propagation) -> str | None:
     for node in output.all_input_nodes:
-        if (
-            node in before
-            and disagreement(before[node], propagation.fact(node), ("shape", "dtype", "device")) is not None
-        ):
+        if node in before and propagation.difference(before[node], propagation.fact(node), _NOT_STRIDES) is not None:
             return "an output of the graph would get other strides"
     return None
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 from torch.fx import Node
 
 from ..dsl import ast
-from .agreement import disagreement, is_dense, same_strides
+from .agreement import is_dense, same_strides
 from .candidates import Match, Mismatch
 from .effects import EffectIndex, lost_sharing_problem, new_sharing, sharing_problem
 from .emission import Emitter, Refusal
@@ -20,9 +20,10 @@ from .memory import Place
 from .metadata import MISSING, Propagation
 from .nodeview import Views, level_of
 from .observers import is_observer
-from .replays import mark_agreeing, recall, record, replay
+from .replays import Recording, mark_agreeing, recall, record, replay
 from .settling import settle
 
+_STRIDES = frozenset({"strides"})
 UNCHECKED = "the graph has no shapes: the interface of replaced values was not checked; pass example_inputs="
 
 
@@ -30,14 +31,14 @@ UNCHECKED = "the graph has no shapes: the interface of replaced values was not c
 class Applied:
     """A replacement that is in the graph.
 
-    ``replaced`` has the pairs of old and new value; ``erased`` the nodes that are gone;
-    ``notes`` what the caller should be told.
+    ``erased`` are the nodes that are gone; ``notes`` what the caller should be told;
+    ``touched`` the nodes that changed, as `Journal.touched_since` has them, new ones too.
     """
 
     new_nodes: tuple[Node, ...]
-    replaced: tuple[tuple[Node, Node], ...]
     erased: tuple[Node, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    touched: Mapping[Node, bool]
 
 
 def apply(
@@ -45,18 +46,18 @@ def apply(
 ) -> Applied | Mismatch:
     """Rewrite one match. A Mismatch, or any exception, leaves the graph as it was."""
     mark = journal.mark()
-    users = tuple(match.root.users)
     emitter = Emitter(match, views, journal, propagation, _level(match), match.root.next)
     try:
-        outcome = _splice(emitter, effects)
+        outcome = _splice(emitter, effects, mark)
     except Refusal as refusal:
         outcome = refusal.mismatch
     except BaseException:
         journal.undo_to(mark)
         raise
     if isinstance(outcome, Mismatch):
-        journal.undo_to(mark)
-    changed = (*match.nodes, *users, *emitter.made)
+        _undo(mark, emitter, effects)
+        return outcome
+    changed = [node for node, other in outcome.touched.items() if other]
     views.forget(changed)
     effects.forget(changed)
     return outcome
@@ -66,23 +67,25 @@ def _level(match: Match) -> str:
     return "aten" if any(level_of(node) == "aten" for node in match.nodes) else "torch"
 
 
-def _splice(emitter: Emitter, effects: EffectIndex) -> Applied | Mismatch:
+def _splice(emitter: Emitter, effects: EffectIndex, mark: int) -> Applied | Mismatch:
     match = emitter.match
     if match.rule.rewrite is None:
         return Mismatch("form", "this version of fxrules cannot apply `rewrite via`", match.root)
     notes: list[str] = []
-    final = _again(emitter) or _placed(match.rule.rewrite, emitter, effects, notes)
+    recording = recall(emitter)
+    final = _again(recording, emitter) or _placed(match.rule.rewrite, recording, emitter, effects, notes)
     if isinstance(final, Mismatch):
         return final
     erased = _erase([*match.nodes, *(old for old, _ in final)], set(match.kept), emitter.journal)
     _keep_names(final, set(erased), emitter)
-    return Applied(tuple(emitter.made), tuple(final), tuple(erased), tuple(dict.fromkeys(notes)))
+    touched = emitter.journal.touched_since(mark)
+    touched.update(dict.fromkeys(emitter.made, True))
+    return Applied(tuple(emitter.made), tuple(erased), tuple(dict.fromkeys(notes)), touched)
 
 
-def _again(emitter: Emitter) -> list[tuple[Node, Node]] | None:
+def _again(recording: Recording | None, emitter: Emitter) -> list[tuple[Node, Node]] | None:
     """The replacement as it was found to agree at a site like this one; None if that is not known."""
-    recording, root = recall(emitter), emitter.match.root
-    entry = emitter.propagation.entry
+    root, entry = emitter.match.root, emitter.propagation.entry
     if recording is None or not recording.agrees or entry not in root.meta:
         return None
     facts = {name: root.meta[name] for name in (entry, "tensor_meta") if name in root.meta}
@@ -92,10 +95,9 @@ def _again(emitter: Emitter) -> list[tuple[Node, Node]] | None:
 
 
 def _placed(
-    body: ast.Block, emitter: Emitter, effects: EffectIndex, notes: list[str]
+    body: ast.Block, recording: Recording | None, emitter: Emitter, effects: EffectIndex, notes: list[str]
 ) -> list[tuple[Node, Node]] | Mismatch:
     """Build the replacement and put each of its values in its place; the pairs of old and new values."""
-    recording = recall(emitter)
     results = expand(body, emitter) if recording is None else replay(recording, emitter)
     if recording is None:
         record(emitter, results)
@@ -151,7 +153,7 @@ def _place(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: 
         notes.append(UNCHECKED)
         _redirect(old, new, emitter)
         return new
-    if propagation.keys.equal(before, after) or disagreement(before, after) is None:
+    if propagation.difference(before, after) is None:
         if old not in emitter.match.kept and new in emitter.made and not _outside(new, emitter, effects):
             # The old fake tensor: views of it downstream share its storage.
             journal.set_meta(new, {propagation.entry: before})
@@ -160,7 +162,7 @@ def _place(old: Node, new: Node, emitter: Emitter, effects: EffectIndex, notes: 
                 mark_agreeing(emitter)
         _redirect(old, new, emitter)
         return new
-    difference = disagreement(before, after, changes)
+    difference = propagation.difference(before, after, changes)
     if difference is not None:
         return Mismatch("interface", difference, old)
     return _place_changed(old, new, emitter, effects, notes)
@@ -175,16 +177,24 @@ def _place_changed(old: Node, new: Node, emitter: Emitter, effects: EffectIndex,
     failure = settle(new, before, journal, propagation, effects, emitter.match.rule.changes)
     if failure is None:
         return new
-    only_strides = disagreement(before, after, ("strides",)) is None
+    only_strides = propagation.difference(before, after, _STRIDES) is None
     if not only_strides or not is_dense(before):
         return Mismatch("interface", f"the change of facts goes too far: {failure}", old)
-    journal.undo_to(mark)
+    _undo(mark, emitter, effects)
     dense = emitter.op("contiguous", new)
     if not same_strides(before, propagation.fact(dense)):
         return Mismatch("interface", f"the strides cannot be restored: {failure}", old)
     _redirect(old, dense, emitter)
     notes.append(f"inserted a contiguous copy, since {failure}")
     return dense
+
+
+def _undo(mark: int, emitter: Emitter, effects: EffectIndex) -> None:
+    """Back to an earlier state, with nothing known of the later one."""
+    touched = list(emitter.journal.touched_since(mark))
+    emitter.journal.undo_to(mark)
+    for memory in (emitter.views, effects):
+        memory.forget(touched)
 
 
 def _redirect(old: Node, new: Node, emitter: Emitter) -> None:
@@ -215,7 +225,7 @@ def _erase(nodes: Iterable[Node], kept: set[Node], journal: Journal) -> list[Nod
     """Erase the nodes that nothing reads any more, users first, with the observers of their values."""
     erased: list[Node] = []
     for node in sorted(set(nodes) - kept, reverse=True):
-        watching = _watching(node)
+        watching = _watching(node) if node.users else set()
         if watching is not None:
             gone = [*sorted(watching, reverse=True), node]
             journal.erase(gone)

@@ -53,11 +53,6 @@ class Tensors:
             known = self._sketches[id(record)] = (record, _from_tensor_meta(record))
         return known[1]
 
-    def key(self, value: Any) -> int | None:
-        """The number that stands for all facts of a tensor; None for anything else."""
-        fact = self.fact(value)
-        return self.keys.of(fact) if isinstance(fact, torch.Tensor) else None
-
     def rank(self, value: Any) -> int | None:
         """The number of dimensions of a tensor, or of every tensor in a list; None if unknown."""
         if isinstance(value, tuple):

@@ -17,6 +17,7 @@ from .candidates import Candidate, Config, Mismatch
 from .factkeys import TORCH_VALUES, UNKNOWN, argument_key
 from .nodeview import Views
 from .ruleset import Rule, expression_of
+from .sketches import identity
 
 # What may differ between two sites with equal facts.
 _BY_PLACE = frozenset({"users", "is_input", "path", *MEASURES})
@@ -79,28 +80,12 @@ def values_known(root: Node, bindings: Mapping[str, object]) -> Iterator[object]
         yield bound.items if isinstance(bound, Config) else bound
 
 
-def node_key(node: Node, views: Views) -> Hashable | None:
-    """What a rule that looks at one node can tell of it, but for its identity; None if that cannot be written down."""
-    if node.op not in ("call_function", "call_method"):
-        return None
-    of_node = _places(views)
-    parts = [node.target, of_node(node), *[argument_key(arg, of_node) for arg in node.args]]
-    if node.kwargs:
-        parts.append(argument_key(node.kwargs, of_node))
-    return None if UNKNOWN in parts else tuple(parts)
-
-
-def identity(node: Node) -> object:
-    """What tells a value of the graph from others: two nodes that read one attribute are one value."""
-    return node.target if node.op == "get_attr" else node
-
-
 def _places(views: Views) -> Callable[[Node], object]:
     """The key of nodes one after another: their facts, and which of them are one value."""
     places: dict[object, int] = {}
 
     def of_node(node: Node) -> object:
-        key = views.tensor_key(node)
+        key = views.fact_key(node)
         return UNKNOWN if key is None else (key, places.setdefault(identity(node), len(places)))
 
     return of_node

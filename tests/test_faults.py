@@ -96,11 +96,11 @@ STEPS = [
     *((Journal, name) for name in ("mark", "create", "erase", "replace_uses", "set_meta", "take_name")),
     *((Journal, name) for name in ("touch_module", "share", "_touch", "_touch_users", "_reserve", "_touch_bucket")),
     *((emission, name) for name in ("add_constant", "read_constant", "add_module", "emit", "emit_module")),
-    *((surgery, name) for name in ("settle", "expand", "disagreement", "sharing_problem", "_erase", "_redirect")),
-    *((settling, name) for name in ("disagreement", "_push")),
+    *((surgery, name) for name in ("settle", "expand", "sharing_problem", "_erase", "_redirect")),
+    (settling, "_push"),
     *((expansion, name) for name in ("evaluate", "steps_of")),
     (effects.EffectIndex, "effect"),
-    (metadata.Propagation, "entries"),
+    *((metadata.Propagation, name) for name in ("entries", "difference")),
 ]
 
 

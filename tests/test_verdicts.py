@@ -17,14 +17,20 @@ from torch.fx import GraphModule, Node
 
 import fxrules
 from fxrules.dsl.source import FxrulesError
-from fxrules.engine import firing, guards, matching, replays
+from fxrules.engine import guards, matching, replays
 from fxrules.engine.candidates import Candidate, Mismatch
 from fxrules.engine.dispatch import Dispatch
 from fxrules.engine.guards import accept
 from fxrules.engine.matching import CompiledRule, compile_rule
-from fxrules.engine.verdicts import asks_facts_only, node_key, site_key
+from fxrules.engine.nodeview import Views
+from fxrules.engine.verdicts import asks_facts_only, site_key
 
 CASES = [draw_case(Random(seed)) for seed in range(300)]
+
+
+def number(node: Node, views: Views) -> int | None:
+    sketch = views.sketch(node)
+    return None if sketch is None else sketch.number
 
 
 def compiled(case: Case) -> list[CompiledRule]:
@@ -61,7 +67,7 @@ def test_a_rule_that_looks_at_one_node_fits_all_nodes_of_one_key_or_none() -> No
         alike = [rule for rule in compiled(case) if rule.alike]
         first: dict[Any, Node] = {}
         for node in case.views.graph.nodes:
-            key = node_key(node, case.views)
+            key = number(node, case.views)
             other = first.setdefault(key, node) if key is not None else node
             for rule in alike if other is not node else ():
                 assert fits(rule, node, case) == fits(rule, other, case), f"{rule.rule}: {node}, {other}"
@@ -96,7 +102,7 @@ def test_a_verdict_from_memory_is_the_verdict_of_the_site() -> None:
 def two(first: Callable[[Tensor, Tensor], Tensor], second: Callable[[Tensor, Tensor], Tensor]) -> tuple[Any, Any]:
     views = traced(lambda x, y: (first(x, y), second(x, y)))
     one, other = [node for node in views.graph.nodes if node.op == "call_function"]
-    return node_key(one, views), node_key(other, views)
+    return number(one, views), number(other, views)
 
 
 def test_equal_nodes_have_equal_keys() -> None:
@@ -131,15 +137,16 @@ def test_nodes_that_a_rule_can_tell_apart_have_other_keys(first: Any, second: An
 def test_other_facts_are_another_key(change: Any) -> None:
     views = traced(lambda x: torch.relu(x))
     node = next(one for one in views.graph.nodes if one.op == "call_function")
-    before = node_key(node, views)
+    before = number(node, views)
     node.meta["val"] = change(torch.ones(2, 3, 4))
-    assert before is not None and node_key(node, views) not in (None, before)
+    views.forget([node])
+    assert before is not None and number(node, views) not in (None, before)
 
 
 def test_an_unknown_fact_has_no_key() -> None:
     views = traced(lambda x: torch.relu(x), None)
     node = next(one for one in views.graph.nodes if one.op == "call_function")
-    assert node_key(node, views) is None
+    assert number(node, views) is None
 
 
 @pytest.mark.parametrize(
@@ -160,7 +167,7 @@ def test_what_depends_on_more_than_facts_is_not_kept(text: str, expected: bool) 
 
 # -------------------------------------------------------------------------- whole models
 def forget_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(firing, "node_key", lambda *_: None)
+    patch.setattr(Views, "sketch", lambda *_: None)
     patch.setattr(guards, "site_key", lambda *_: None)
 
 

@@ -1,0 +1,114 @@
+"""All that can be told of a node by itself, as one number: equal numbers, equal answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, NamedTuple
+
+from attrs import define, field
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx import Node
+
+from .factkeys import UNKNOWN, FactKeys, argument_key
+
+
+class Sketch(NamedTuple):
+    """A node, but for the identity of its inputs.
+
+    ``number`` stands for what it calls, its literals, its facts, those of its inputs, and which of these are one
+    value; ``inputs`` are the values that it reads, in the order of its arguments.
+    """
+
+    number: int
+    inputs: tuple[Node, ...]
+
+
+@define(eq=False)
+class Sketches:
+    """The sketches of one graph's nodes, made when asked for and kept until `forget`.
+
+    ``fact`` gives the value that carries a node's facts.
+    """
+
+    fact: Callable[[Node], object]
+    keys: FactKeys
+    _known: dict[Node, Sketch | None] = field(factory=dict, init=False)
+    _facts: dict[Node, object] = field(factory=dict, init=False)
+    _numbers: dict[Hashable, int] = field(factory=dict, init=False)
+    _targets: dict[int, tuple[object, int]] = field(factory=dict, init=False)
+
+    def of(self, node: Node) -> Sketch | None:
+        """The sketch of a node; None if not all of it can be written down."""
+        try:
+            return self._known[node]
+        except KeyError:
+            found = self._known[node] = self._made(node)
+            return found
+
+    def forget(self, nodes: Iterable[Node]) -> None:
+        """Drop what is known of these nodes."""
+        for node in nodes:
+            self._known.pop(node, None)
+            self._facts.pop(node, None)
+
+    def _made(self, node: Node) -> Sketch | None:
+        op = node.op
+        if op == "call_module" or op == "output":
+            return None
+        called = op if op == "placeholder" or op == "get_attr" else self._target(node.target)
+        places: dict[object, int] = {}
+        inputs: list[Node] = []
+
+        def of_node(source: Node) -> object:
+            value = source.target if source.op == "get_attr" else source
+            at = places.get(value)
+            if at is None:
+                at = places[value] = len(places)
+                inputs.append(source)
+            key = self.fact_key(source)
+            if inputs[at] is not source:  # a second reader of one attribute
+                return UNKNOWN if key is UNKNOWN else (key, at, None)
+            return UNKNOWN if key is UNKNOWN else (key, at)
+
+        parts = [called, self.fact_key(node)]
+        for arg in node.args:
+            kind = type(arg)
+            parts.append(arg if kind is int else of_node(arg) if kind is Node else argument_key(arg, of_node))  # type: ignore[arg-type]
+        if node.kwargs:
+            parts.append(argument_key(node.kwargs, of_node))
+        if UNKNOWN in parts:
+            return None
+        return Sketch(self._numbers.setdefault(tuple(parts), len(self._numbers)), tuple(inputs))
+
+    def fact_key(self, node: Node) -> object:
+        """The number of a tensor's facts, a tuple for a tuple; UNKNOWN for all else."""
+        found = self._facts.get(node)
+        if found is None:
+            value = node.meta.get("val")
+            found = self.keys.of(value) if type(value) is FakeTensor else None  # as most are
+            found = self._facts[node] = self._fact_key(self.fact(node)) if found is None else found
+        return found
+
+    def _fact_key(self, fact: object) -> object:
+        if isinstance(fact, Tensor):
+            number = self.keys.of(fact)
+            return UNKNOWN if number is None else number
+        if isinstance(fact, tuple | list):
+            parts = [self._fact_key(item) for item in fact]
+            return UNKNOWN if UNKNOWN in parts else (type(fact), *parts)
+        return UNKNOWN
+
+    def _target(self, target: Any) -> object:
+        """A name, or a number for a callable: overloads of torch compute their hash in Python each time."""
+        if isinstance(target, str):
+            return target
+        known = self._targets.get(id(target))
+        if known is None:  # with the callable: as long as it lives its id is its own
+            known = self._targets[id(target)] = (target, len(self._targets))
+        return known[1]
+
+
+def identity(node: Node) -> object:
+    """What tells a value of the graph from others: two nodes that read one attribute are one value."""
+    return node.target if node.op == "get_attr" else node
