@@ -33,8 +33,8 @@ class Dispatch:
     by_family: dict[str, tuple[int, ...]]
     anywhere: tuple[int, ...]
     looks_far: bool
-    _rooted: dict[frozenset[str], tuple[_Rules, bool]] = field(factory=dict)
-    _fitting: dict[tuple[frozenset[str], ...], _Rules] = field(factory=dict)
+    _rooted: dict[object, tuple[_Rules, bool]] = field(factory=dict)
+    _fitting: dict[tuple[object, ...], _Rules] = field(factory=dict)
 
     @classmethod
     def of(cls, rules: list[CompiledRule]) -> Dispatch:
@@ -48,18 +48,19 @@ class Dispatch:
 
     def at(self, node: Node, views: Views) -> _Rules:
         """The rules to try at a node, in load order."""
-        names = views.family_names(node)
-        known = self._rooted.get(names)
+        called = _called(node, views)
+        known = self._rooted.get(called)
         if known is None:
-            known = self._rooted[names] = self._with_root(names)
+            known = self._rooted[called] = self._with_root(views.family_names(node))
         rooted, choosy = known
         if not choosy:
             return rooted
         inputs: Any = node._input_nodes
-        key = (names, *map(views.family_names, inputs))
+        key = (called, *[_called(one, views) for one in inputs])
         fitting = self._fitting.get(key)
         if fitting is None:
-            fitting = self._fitting[key] = _with_operands(rooted, frozenset().union(*key[1:]))
+            names = frozenset().union(*map(views.family_names, inputs))
+            fitting = self._fitting[key] = _with_operands(rooted, names)
         return fitting
 
     def _with_root(self, names: frozenset[str]) -> tuple[_Rules, bool]:
@@ -67,6 +68,13 @@ class Dispatch:
         found = set(self.anywhere).union(*(self.by_family.get(name, ()) for name in names))
         rules = tuple(self.rules[index] for index in sorted(found))
         return rules, any(compiled.operands for compiled in rules)
+
+
+def _called(node: Node, views: Views) -> object:
+    """What a node calls, as something quick to hash that tells its families."""
+    if node.op == "call_function" and node.target is not getattr:
+        return id(node.target)  # its own as long as `views` keeps the target
+    return None if node.op == "placeholder" or node.op == "get_attr" else views.family_names(node)
 
 
 def _with_operands(rules: _Rules, names: frozenset[str]) -> _Rules:

@@ -8,7 +8,7 @@ it, and inside only if the rule says ``changes aliasing``.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import torch
 from attrs import define, field
@@ -18,6 +18,7 @@ from torch.fx import Graph, Node
 from .candidates import Match, Mismatch
 from .memory import Effect, Place, barriers_of, effect_of, is_faked_as_copy
 from .nodeview import Views
+from .sketches import drop
 
 
 @define(eq=False)
@@ -73,11 +74,9 @@ class EffectIndex:
         """The barriers after ``node``."""
         return self.barriers[bisect_right(self.barriers, node) :] if self.barriers else []
 
-    def forget(self, nodes: Iterable[Node]) -> None:
+    def forget(self, nodes: Collection[Node]) -> None:
         """Drop what is known of changed nodes and of their users."""
-        for node in nodes:
-            for one in (node, *node.users):
-                self._effects.pop(one, None)
+        drop(self._effects, set(nodes).union(*[node.users for node in nodes]))
 
     def bases(self, nodes: Iterable[Node], *, surely: bool = False) -> frozenset[Place]:
         """Where the memory of values may come from: the nodes that made it, attributes by their path.

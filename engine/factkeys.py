@@ -99,6 +99,8 @@ def argument_key(value: object, of_node: Callable[[Node], object]) -> object:
     if kind in _PLAIN:
         return kind, repr(value)  # -0.0 is not 0.0, True is not 1
     if isinstance(value, tuple | list):
+        if _INT.issuperset(map(type, value)):
+            return (kind, *value)
         parts = [argument_key(item, of_node) for item in value]
         return UNKNOWN if UNKNOWN in parts else (kind, *parts)
     if isinstance(value, dict):

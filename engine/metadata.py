@@ -21,7 +21,7 @@ from .agreement import disagreement
 from .factkeys import UNKNOWN, FactKeys, argument_key
 from .inputs import Call, read_call
 from .journal import Journal
-from .recipes import Recipe, is_static, quick_view, recipe_of, remade
+from .recipes import Recipe, is_static, quick, recipe_of, remade
 
 MISSING: Final = object()
 
@@ -43,7 +43,7 @@ class Propagation:
     entry: str = "val"
     tensor_meta: bool = False
     keys: FactKeys = field(factory=FactKeys)
-    _cache: dict[Any, tuple[Recipe, Any, int | None]] = field(factory=dict, init=False)
+    _cache: dict[Any, tuple[Recipe, bool, Any, int | None]] = field(factory=dict, init=False)
     _differences: dict[Any, str | None] = field(factory=dict, init=False)
 
     @classmethod
@@ -140,8 +140,8 @@ class Propagation:
         known = self._cache.get(self._call_key(node))
         if known is None or self.mode is None:
             return None
-        recipe, tensor_meta, number = known
-        with nullcontext() if is_static(recipe) else self._quiet():
+        recipe, static, tensor_meta, number = known
+        with nullcontext() if static else self._quiet():
             value = remade(recipe, lambda: (self._facts(node.args), self._facts(node.kwargs)), self.mode)
         if isinstance(value, Tensor):
             self.keys.note(value, number)
@@ -153,13 +153,14 @@ class Propagation:
         if args is MISSING or kwargs is MISSING:
             return None
         assert self.mode is not None
-        value = quick_view(node.target, args, kwargs, self.mode)
+        value = quick(node.target, args, kwargs, self.mode)
         value = self._run(node, args, kwargs) if value is None else value
         is_tensor = isinstance(value, Tensor)
         tensor_meta = _extract_tensor_metadata(value) if self.tensor_meta and is_tensor else None
         recipe, key = recipe_of(value, (args, kwargs)), self._call_key(node)
         if key is not None and recipe is not None:
-            self._cache[key] = (recipe, tensor_meta, self.keys.of(value) if is_tensor else None)
+            number = self.keys.of(value) if is_tensor else None
+            self._cache[key] = (recipe, is_static(recipe), tensor_meta, number)
         return value, tensor_meta
 
     def _call_key(self, node: Node) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import torch
@@ -17,7 +17,7 @@ from .families import Family, FamilyTable, Form, load_table
 from .kinds import ModuleAttr, Value, plain_value
 from .observers import is_observer
 from .plans import Plan, bind, defaults_of, normalise, normalise_dim, plan_of, suits
-from .sketches import Sketch, Sketches
+from .sketches import Sketch, Sketches, drop
 from .targets import is_plain, name_of
 from .tensors import Tensors
 from .values import same_number, same_value
@@ -267,7 +267,10 @@ class Views:
 
     def sketch(self, node: Node) -> Sketch | None:
         """All that can be told of a node by itself; None if that cannot be written down."""
-        return self._sketches.of(node)
+        try:
+            return self._sketches.known[node]
+        except KeyError:
+            return self._sketches.of(node)
 
     @property
     def keys(self) -> FactKeys:
@@ -304,11 +307,10 @@ class Views:
             return "mutates"
         return "random" if torch.Tag.nondeterministic_seeded in node.target.tags else "pure"
 
-    def forget(self, nodes: Iterable[Node]) -> None:
+    def forget(self, nodes: Collection[Node]) -> None:
         """Drop what is known of changed nodes and of their users."""
         self._tensors.forget()
-        for node in nodes:
-            for one in (node, *node.users):
-                self._own.pop(one, None)
-                self._all.pop(one, None)
-            self._sketches.forget((node, *node.users))
+        stale = set(nodes).union(*[node.users for node in nodes])
+        drop(self._own, stale)
+        drop(self._all, stale)
+        self._sketches.forget(stale)

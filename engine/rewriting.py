@@ -32,6 +32,7 @@ from .journal import Journal, ModuleOwner, Owner, ProgramOwner
 from .metadata import Propagation, annotate
 from .nodeview import Views
 from .owners import lifted_values, updated_program
+from .pausing import collector_paused
 from .report import Report
 from .ruleset import Rule, RuleSet
 
@@ -128,10 +129,11 @@ def rewrite(
         raise FxrulesError(Problem(None, "in-place", f"{what} cannot be rewritten in place: only a GraphModule can"))
     captured = capture_graph(model, example_inputs, how=capture)
     policy, limits = Policy(numerics, freeze), Limits(firings=stop_after)
-    if isinstance(captured, GraphModule) and (inplace or captured is not model):
-        report = _rewrite_module(captured, ModuleOwner(captured), rules, policy, limits, example_inputs)
-        return Result(captured, report, None if inplace else model, rules)
-    return _rewrite_copy(captured, rules, policy, limits, example_inputs)
+    with collector_paused():
+        if isinstance(captured, GraphModule) and (inplace or captured is not model):
+            report = _rewrite_module(captured, ModuleOwner(captured), rules, policy, limits, example_inputs)
+            return Result(captured, report, None if inplace else model, rules)
+        return _rewrite_copy(captured, rules, policy, limits, example_inputs)
 
 
 def find(

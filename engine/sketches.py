@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Set
 from typing import Any, NamedTuple
 
 from attrs import define, field
@@ -28,58 +28,61 @@ class Sketch(NamedTuple):
 class Sketches:
     """The sketches of one graph's nodes, made when asked for and kept until `forget`.
 
-    ``fact`` gives the value that carries a node's facts.
+    ``fact`` gives the value that carries a node's facts; ``known`` are the sketches made so far.
     """
 
     fact: Callable[[Node], object]
     keys: FactKeys
-    _known: dict[Node, Sketch | None] = field(factory=dict, init=False)
+    known: dict[Node, Sketch | None] = field(factory=dict, init=False)
     _facts: dict[Node, object] = field(factory=dict, init=False)
     _numbers: dict[Hashable, int] = field(factory=dict, init=False)
     _targets: dict[int, tuple[object, int]] = field(factory=dict, init=False)
 
     def of(self, node: Node) -> Sketch | None:
         """The sketch of a node; None if not all of it can be written down."""
-        try:
-            return self._known[node]
-        except KeyError:
-            found = self._known[node] = self._made(node)
-            return found
+        if node not in self.known:
+            self.known[node] = self._made(node)
+        return self.known[node]
 
-    def forget(self, nodes: Iterable[Node]) -> None:
+    def forget(self, nodes: Set[Node]) -> None:
         """Drop what is known of these nodes."""
-        for node in nodes:
-            self._known.pop(node, None)
-            self._facts.pop(node, None)
+        drop(self.known, nodes)
+        drop(self._facts, nodes)
 
     def _made(self, node: Node) -> Sketch | None:
         op = node.op
         if op == "call_module" or op == "output":
             return None
         called = op if op == "placeholder" or op == "get_attr" else self._target(node.target)
+        inputs: dict[object, Node] = {}
         places: dict[object, int] = {}
-        inputs: list[Node] = []
 
         def of_node(source: Node) -> object:
             value = source.target if source.op == "get_attr" else source
             at = places.get(value)
             if at is None:
                 at = places[value] = len(places)
-                inputs.append(source)
+                inputs[value] = source
             key = self.fact_key(source)
-            if inputs[at] is not source:  # a second reader of one attribute
-                return UNKNOWN if key is UNKNOWN else (key, at, None)
-            return UNKNOWN if key is UNKNOWN else (key, at)
+            if key is UNKNOWN:
+                return UNKNOWN
+            # a second reader of one attribute is the same value, but another node
+            return (key, at) if inputs[value] is source else (key, at, None)
 
         parts = [called, self.fact_key(node)]
         for arg in node.args:
             kind = type(arg)
-            parts.append(arg if kind is int else of_node(arg) if kind is Node else argument_key(arg, of_node))  # type: ignore[arg-type]
+            if kind is int or arg is None:
+                parts.append(arg)
+            elif kind is Node:
+                parts.append(of_node(arg))  # type: ignore[arg-type]
+            else:
+                parts.append(argument_key(arg, of_node))
         if node.kwargs:
             parts.append(argument_key(node.kwargs, of_node))
         if UNKNOWN in parts:
             return None
-        return Sketch(self._numbers.setdefault(tuple(parts), len(self._numbers)), tuple(inputs))
+        return Sketch(self._numbers.setdefault(tuple(parts), len(self._numbers)), tuple(inputs.values()))
 
     def fact_key(self, node: Node) -> object:
         """The number of a tensor's facts, a tuple for a tuple; UNKNOWN for all else."""
@@ -107,6 +110,12 @@ class Sketches:
         if known is None:  # with the callable: as long as it lives its id is its own
             known = self._targets[id(target)] = (target, len(self._targets))
         return known[1]
+
+
+def drop(table: dict[Node, Any], nodes: Set[Node]) -> None:
+    """Take nodes out of a table, as far as they are in it."""
+    for node in nodes & table.keys():
+        del table[node]
 
 
 def identity(node: Node) -> object:

@@ -35,14 +35,14 @@ class _Look(NamedTuple):
 
 @frozen(eq=False)
 class Trace:
-    """The looks that led to a match, the root's first, and the match with places for nodes.
+    """The looks that led to a match, the root's first, and the match.
 
-    Places count the values in the order in which the looks meet them.
+    ``values`` are the bindings that hold nodes, with their places. Places count the values
+    in the order in which the looks meet them.
     """
 
     looks: tuple[_Look, ...]
-    names: tuple[str, ...]
-    values: tuple[Any, ...]
+    values: tuple[tuple[str, Any], ...]
     nodes: tuple[int, ...]
     kept: tuple[int, ...]
     match: Match
@@ -81,13 +81,14 @@ def trace_of(match: Match, witness: Witness) -> Trace | None:
     if not known or any(isinstance(value, Config) for value in bindings.values()):
         return None
     try:
-        values = tuple([emptied(value, lambda node: Ref(places[node])) for value in bindings.values()])
+        placed = [(name, emptied(value, lambda node: Ref(places[node]))) for name, value in bindings.items()]
         nodes, kept = (tuple([places[node] for node in group]) for group in (match.nodes, match.kept))
     except KeyError:
         return None
     if not witness.facts.keys() <= places.keys():
         return None
-    return Trace(looks, tuple(bindings), values, nodes, kept, match)
+    values = tuple([(name, value) for name, value in placed if value != bindings[name]])
+    return Trace(looks, values, nodes, kept, match)
 
 
 def _looks(root: Node, witness: Witness) -> tuple[tuple[_Look, ...], dict[Node, int]] | None:
@@ -125,6 +126,8 @@ def follow(trace: Trace, root: Node, views: Views) -> Match | None:
                 met.add(source.target if source.op == "get_attr" else source)
                 if len(met) < len(nodes):
                     return None  # a value that was met before, though at the first site it was not
-    bindings = {name: filled(value, nodes) for name, value in zip(trace.names, trace.values, strict=True)}
+    bindings = dict(trace.match.bindings)  # in their order, which replays count on
+    for name, value in trace.values:
+        bindings[name] = filled(value, nodes)
     covered, kept = (tuple([nodes[at] for at in group]) for group in (trace.nodes, trace.kept))
     return Match(trace.match.rule, root, covered, bindings, kept, trace.match.key)
