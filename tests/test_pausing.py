@@ -10,7 +10,7 @@ import torch
 from torch.fx import symbolic_trace
 
 import fxrules
-from fxrules.engine import rewriting
+from fxrules.engine import fixpoint
 
 RULES = "rule twice(x: float[...]) { match relu(relu(x)) rewrite relu(x) }"
 
@@ -21,7 +21,7 @@ def test_the_collector_is_as_it_was_behind_a_rewrite(
     was_on: bool, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
-    real = rewriting.run
+    real = fixpoint.run
 
     def run(*args: Any) -> Any:
         seen.append(gc.isenabled())
@@ -29,7 +29,7 @@ def test_the_collector_is_as_it_was_behind_a_rewrite(
             raise KeyboardInterrupt
         return real(*args)
 
-    monkeypatch.setattr(rewriting, "run", run)
+    monkeypatch.setattr("fxrules.engine.rewriting.run", run)
     module, rules = symbolic_trace(lambda x: torch.relu(torch.relu(x))), fxrules.load(text=RULES)
     (gc.enable if was_on else gc.disable)()
     try:
