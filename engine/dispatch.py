@@ -26,13 +26,15 @@ class Dispatch:
     """Which rules can match at a node: by the families of what it calls, and of what its inputs call.
 
     Both are read off targets alone, before any view is made: most nodes need no more.
-    ``looks_far``: some rule looks at nodes any number of edges below its root.
+    ``looks_far``: some rule looks at nodes any number of edges below its root. ``barren``
+    are the identities of functions whose calls no rule can match.
     """
 
     rules: _Rules
     by_family: dict[str, tuple[int, ...]]
     anywhere: tuple[int, ...]
     looks_far: bool
+    barren: set[int] = field(factory=set)
     _rooted: dict[object, tuple[_Rules, bool]] = field(factory=dict)
     _fitting: dict[tuple[object, ...], _Rules] = field(factory=dict)
 
@@ -53,6 +55,8 @@ class Dispatch:
         if known is None:
             known = self._rooted[called] = self._with_root(views.family_names(node))
         rooted, choosy = known
+        if not rooted and type(called) is int:
+            self.barren.add(called)
         if not choosy:
             return rooted
         inputs: Any = node._input_nodes

@@ -19,8 +19,6 @@ UNKNOWN: Final = "?"
 _PLAIN = (int, float, bool, complex, str)
 TORCH_VALUES = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _INT = frozenset({int})
-_QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
-_COMPLEX = frozenset({torch.complex32, torch.complex64, torch.complex128})
 
 
 @define(eq=False)
@@ -64,20 +62,20 @@ class FactKeys:
 
 def _facts(tensor: Tensor) -> Any:
     kind, dtype = type(tensor), tensor.dtype
-    if tensor.layout is not torch.strided or dtype in _QUANTIZED:
+    if tensor.layout is not torch.strided:
         return None
     if kind is FakeTensor:
         device: Any = tensor.fake_device  # type: ignore[attr-defined]  # `device` asks more questions first
-    elif tensor.is_nested:
+    elif tensor.is_nested or tensor.is_quantized:  # neither can be faked
         return None
     else:
         device = tensor.device
     shape: Any = tensor.shape
     stride: Any = tensor.stride()
     offset: Any = tensor.storage_offset()
-    if not (_INT.issuperset(map(type, shape)) and _INT.issuperset(map(type, stride)) and type(offset) is int):
+    if tensor._has_symbolic_sizes_strides:
         shape, stride, offset = tuple(map(_size, shape)), tuple(map(_size, stride)), _size(offset)
-    flags = (tensor.requires_grad, tensor.is_conj() if dtype in _COMPLEX else False, tensor.is_neg())
+    flags = (tensor.requires_grad, dtype.is_complex and tensor.is_conj(), tensor.is_neg())
     return (kind, dtype, device, shape, stride, offset, flags)
 
 

@@ -126,7 +126,10 @@ def sweep(state: Run, dispatch: Dispatch, near: Nearness | None = None) -> None:
     if state.exhausted:
         return
     again = {node for _, node in state.again}
+    barren = dispatch.barren
     for node in reversed(list(state.work.graph.nodes)):
+        if id(node.target) in barren or (node.op == "get_attr" and not dispatch.anywhere):
+            continue
         if node._erased or not (near is None or dispatch.looks_far or near.has(node) or node in again):
             continue
         for compiled in dispatch.at(node, views):
@@ -185,9 +188,10 @@ def _rewritten(state: Run, match: Match) -> Match | Mismatch:
     if isinstance(applied, Mismatch):
         return applied
     _check_shrinks(match.rule, measure, work, site)
-    state.tallies[match.rule.name].notes.update(applied.notes)
+    if applied.notes:
+        state.tallies[match.rule.name].notes.update(applied.notes)
     state.history.append((match.rule.name, site))
-    depth = 1 + max(state.depths.get(one, 0) for one in match.nodes)
+    depth = 1 + max([state.depths.get(one, 0) for one in match.nodes])
     state.depths.update(dict.fromkeys(applied.new_nodes, depth))
     for node, other in applied.touched.items():
         state.changed[node] = other or state.changed.get(node, False)

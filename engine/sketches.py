@@ -54,6 +54,7 @@ class Sketches:
         if op == "call_module" or op == "output":
             return None
         called = op if op == "placeholder" or op == "get_attr" else self._target(node.target)
+        facts = self._facts
         inputs: dict[object, Node] = {}
         places: dict[object, int] = {}
 
@@ -63,19 +64,16 @@ class Sketches:
             if at is None:
                 at = places[value] = len(places)
                 inputs[value] = source
-            key = self.fact_key(source)
+            key = facts.get(source) or self.fact_key(source)
             if key is UNKNOWN:
                 return UNKNOWN
             # a second reader of one attribute is the same value, but another node
             return (key, at) if inputs[value] is source else (key, at, None)
 
-        parts = [called, self.fact_key(node)]
+        parts = [called, facts.get(node) or self.fact_key(node)]
         for arg in node.args:
-            kind = type(arg)
-            if kind is int or arg is None:
-                parts.append(arg)
-            elif kind is Node:
-                parts.append(of_node(arg))  # type: ignore[arg-type]
+            if type(arg) is Node:  # most are
+                parts.append(of_node(arg))
             else:
                 parts.append(argument_key(arg, of_node))
         if node.kwargs:
