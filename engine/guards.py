@@ -42,7 +42,7 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
     nodes = _with_unread_items(plan, candidate, bindings, views)
     kept = tuple([node for node in map(bindings.get, plan.keep) if isinstance(node, Node)])
     key = _number(site_key(candidate, bindings, views), views) if plan.asks_facts_only and not freeze else None
-    verdict = None if key is None else views.alike.get((plan, key))
+    verdict = None if key is None else views.memory.alike.get((plan, key))
     if verdict is None:
         mismatch = (
             _wrong_kind(plan, bindings, views)
@@ -56,7 +56,7 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
         mismatch = mismatch or (_not_frozen(root, views, freeze) if rule.freeze else None)
         verdict = None if key is None else _verdict(plan, bindings, mismatch)
         if verdict is not None:
-            views.alike[plan, key] = verdict
+            views.memory.alike[plan, key] = verdict
             mismatch = verdict.mismatch(root)
     else:
         mismatch = read_outside(root, nodes, kept) or verdict.mismatch(root)
@@ -66,7 +66,7 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
 
 def _number(key: Hashable | None, views: Views) -> int | None:
     """A number for a key, which is quicker to look up."""
-    return None if key is None else views.site_numbers.setdefault(key, len(views.site_numbers))
+    return None if key is None else views.memory.sites.setdefault(key, len(views.memory.sites))
 
 
 def _verdict(plan: _Plan, bindings: Bindings, mismatch: Mismatch | None) -> Verdict | None:

@@ -17,7 +17,7 @@ from .families import Family, FamilyTable, Form, load_table
 from .kinds import ModuleAttr, Value, plain_value
 from .observers import is_observer
 from .plans import Plan, bind, defaults_of, normalise, normalise_dim, plan_of, suits
-from .sketches import Sketch, Sketches, drop
+from .sketches import Memory, Sketch, Sketches, drop
 from .targets import is_plain, name_of
 from .tensors import Tensors
 from .values import same_number, same_value
@@ -71,16 +71,15 @@ class Views:
 
     ``owner`` is the module that holds the graph's attributes and submodules; ``lifted``
     has the values of placeholders that stand for parameters, buffers and constants.
-    ``alike`` keeps what was worked out once for all sites with equal facts; ``site_numbers``
-    has a number for each key of a site.
+    ``memory`` keeps what was worked out once for all that is alike; a copy of the graph may
+    go on with it.
     """
 
     graph: Graph
     owner: torch.nn.Module | None = None
     table: FamilyTable = field(factory=load_table)
     lifted: Mapping[str, torch.Tensor] = field(factory=dict)
-    alike: dict[Any, Any] = field(factory=dict, init=False, repr=False)
-    site_numbers: dict[Any, int] = field(factory=dict, init=False, repr=False)
+    memory: Memory = field(factory=Memory, repr=False)
     _tensors: Tensors = field(init=False, repr=False)
     _sketches: Sketches = field(init=False, repr=False)
     _spellings: dict[Any, tuple[_Spelling, ...]] = field(factory=dict, init=False, repr=False)
@@ -91,7 +90,7 @@ class Views:
 
     def __attrs_post_init__(self) -> None:
         self._tensors = Tensors(self.graph, self.owner, self.lifted)
-        self._sketches = Sketches(self._tensors.fact, self._tensors.keys)
+        self._sketches = Sketches(self._tensors.fact, self.memory)
 
     # ------------------------------------------------------------ views
     def views(self, node: Node) -> tuple[View, ...]:
@@ -275,7 +274,7 @@ class Views:
     @property
     def keys(self) -> FactKeys:
         """The numbers of all tensors seen so far."""
-        return self._tensors.keys
+        return self.memory.keys
 
     def constant(self, value: Any) -> torch.Tensor | None:
         """The tensor that a value is known to be at rewrite time; None if the program may change it."""

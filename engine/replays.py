@@ -54,7 +54,7 @@ class Recording:
 def recall(emitter: Emitter) -> Recording | None:
     """What was recorded at a site like this one."""
     key = _key(emitter)
-    return None if key is None else emitter.views.alike.get(key)
+    return None if key is None else emitter.views.memory.alike.get(key)
 
 
 def record(emitter: Emitter, results: tuple[Any, ...]) -> None:
@@ -74,7 +74,7 @@ def record(emitter: Emitter, results: tuple[Any, ...]) -> None:
                 return  # it reads an attribute or calls a module of this site
             steps.append(_Step(node.op, node.target, emptied(node.args, ref_of), emptied(node.kwargs, ref_of)))
             refs[identity(node)] = Ref(len(refs))
-        emitter.views.alike[key] = Recording(tuple(steps), emptied(results, ref_of))
+        emitter.views.memory.alike[key] = Recording(tuple(steps), emptied(results, ref_of))
     except KeyError:
         return  # it reads a node beside the match
 
@@ -82,9 +82,9 @@ def record(emitter: Emitter, results: tuple[Any, ...]) -> None:
 def mark_agreeing(emitter: Emitter) -> None:
     """Add to what was recorded that the result agrees with what it replaces."""
     key = _key(emitter)
-    known = emitter.views.alike.get(key)
+    known = emitter.views.memory.alike.get(key)
     if known is not None:
-        emitter.views.alike[key] = evolve(known, agrees=True)
+        emitter.views.memory.alike[key] = evolve(known, agrees=True)
 
 
 def replay(recording: Recording, emitter: Emitter, facts: Mapping[str, Any] | None = None) -> tuple[Any, ...]:

@@ -35,6 +35,7 @@ from .owners import lifted_values, updated_program
 from .pausing import collector_paused
 from .report import Report
 from .ruleset import Rule, RuleSet
+from .sketches import Memory
 
 Model: TypeAlias = nn.Module | ExportedProgram
 
@@ -212,16 +213,17 @@ def _rewrite_copy(
     owner: Owner = ProgramOwner(program) if program else ModuleOwner(module)
     start = perf_counter()
     blind = example_inputs is not None and not _has_metadata(module)
-    nothing = None if blind else search(_workspace(module, owner, rules), rules, policy, limits)
+    memory = Memory()
+    nothing = None if blind else search(_workspace(module, owner, rules, memory), rules, policy, limits)
     if nothing is not None:
         return Result(model, nothing, model, rules)
     searched = perf_counter()
     copied = copy_module(module)
     seconds = {"match": searched - start, "copy": perf_counter() - searched}
     if program is None:
-        report = _rewrite_module(copied, ModuleOwner(copied), rules, policy, limits, example_inputs, seconds)
+        report = _rewrite_module(copied, ModuleOwner(copied), rules, policy, limits, example_inputs, seconds, memory)
         return Result(copied if report.fired else model, report, model, rules)
-    work = _workspace(copied, owner, rules)
+    work = _workspace(copied, owner, rules, memory)
     report = run(work, rules, policy, limits)
     work.journal.commit()
     if not report.fired:
@@ -245,13 +247,14 @@ def _rewrite_module(
     limits: Limits,
     example_inputs: Any,
     seconds: Mapping[str, float] | None = None,
+    memory: Memory | None = None,
 ) -> Report:
     """Rewrite a module that is ours to change. Whatever fails, an interrupt too, it is as it was."""
     metas, work, compiling = _metas(module), None, False
     try:
         if example_inputs is not None and not _has_metadata(module):
             annotate(module, example_inputs)
-        work = _workspace(module, owner, rules)
+        work = _workspace(module, owner, rules, memory)
         report = run(work, rules, policy, limits)
         start = perf_counter()
         if report.fired:
@@ -277,11 +280,11 @@ def _added(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str,
     }
 
 
-def _workspace(module: GraphModule, owner: Owner, rules: RuleSet) -> Workspace:
+def _workspace(module: GraphModule, owner: Owner, rules: RuleSet, memory: Memory | None = None) -> Workspace:
     table = _table(rules)
     home: nn.Module = module
     lifted = lifted_values(owner.program) if isinstance(owner, ProgramOwner) else {}
-    views = Views(module.graph, home, table, lifted)
+    views = Views(module.graph, home, table, lifted, memory or Memory())
     propagation = Propagation.of(module.graph, views.keys)
     return Workspace(views, Journal(module.graph, owner), propagation, EffectIndex(module.graph, views))
 

@@ -25,6 +25,21 @@ class Sketch(NamedTuple):
 
 
 @define(eq=False)
+class Memory:
+    """What holds for all that is alike in a graph, and in its copies.
+
+    ``keys`` numbers facts, ``numbers`` sketches, ``targets`` what is called, ``sites`` the
+    keys of sites; ``alike`` is what was worked out once for all sites with equal numbers.
+    """
+
+    keys: FactKeys = field(factory=FactKeys, init=False)
+    numbers: dict[Hashable, int] = field(factory=dict, init=False)
+    targets: dict[int, tuple[object, int]] = field(factory=dict, init=False)
+    sites: dict[Hashable, int] = field(factory=dict, init=False)
+    alike: dict[Any, Any] = field(factory=dict, init=False)
+
+
+@define(eq=False)
 class Sketches:
     """The sketches of one graph's nodes, made when asked for and kept until `forget`.
 
@@ -32,11 +47,9 @@ class Sketches:
     """
 
     fact: Callable[[Node], object]
-    keys: FactKeys
+    memory: Memory
     known: dict[Node, Sketch | None] = field(factory=dict, init=False)
     _facts: dict[Node, object] = field(factory=dict, init=False)
-    _numbers: dict[Hashable, int] = field(factory=dict, init=False)
-    _targets: dict[int, tuple[object, int]] = field(factory=dict, init=False)
 
     def of(self, node: Node) -> Sketch | None:
         """The sketch of a node; None if not all of it can be written down."""
@@ -80,20 +93,21 @@ class Sketches:
             parts.append(argument_key(node.kwargs, of_node))
         if UNKNOWN in parts:
             return None
-        return Sketch(self._numbers.setdefault(tuple(parts), len(self._numbers)), tuple(inputs.values()))
+        numbers = self.memory.numbers
+        return Sketch(numbers.setdefault(tuple(parts), len(numbers)), tuple(inputs.values()))
 
     def fact_key(self, node: Node) -> object:
         """The number of a tensor's facts, a tuple for a tuple; UNKNOWN for all else."""
         found = self._facts.get(node)
         if found is None:
             value = node.meta.get("val")
-            found = self.keys.of(value) if type(value) is FakeTensor else None  # as most are
+            found = self.memory.keys.of(value) if type(value) is FakeTensor else None  # as most are
             found = self._facts[node] = self._fact_key(self.fact(node)) if found is None else found
         return found
 
     def _fact_key(self, fact: object) -> object:
         if isinstance(fact, Tensor):
-            number = self.keys.of(fact)
+            number = self.memory.keys.of(fact)
             return UNKNOWN if number is None else number
         if isinstance(fact, tuple | list):
             parts = [self._fact_key(item) for item in fact]
@@ -104,9 +118,10 @@ class Sketches:
         """A name, or a number for a callable: overloads of torch compute their hash in Python each time."""
         if isinstance(target, str):
             return target
-        known = self._targets.get(id(target))
+        targets = self.memory.targets
+        known = targets.get(id(target))
         if known is None:  # with the callable: as long as it lives its id is its own
-            known = self._targets[id(target)] = (target, len(self._targets))
+            known = targets[id(target)] = (target, len(targets))
         return known[1]
 
 

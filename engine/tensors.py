@@ -9,7 +9,6 @@ import torch
 from attrs import define, field
 from torch.fx import Graph, Node
 
-from .factkeys import FactKeys
 from .kinds import ModuleAttr
 
 
@@ -26,7 +25,6 @@ class Tensors:
     _modules: dict[str, torch.nn.Module | None] = field(factory=dict, init=False, repr=False)
     _written: frozenset[str] | None = field(default=None, init=False, repr=False)
     _sketches: dict[int, tuple[Any, torch.Tensor | None]] = field(factory=dict, init=False, repr=False)
-    keys: FactKeys = field(factory=FactKeys, init=False, repr=False)
 
     def fact(self, value: Any) -> Any:
         """The tensor (fake or real), number or tuple that carries the facts of a value; None if unknown."""

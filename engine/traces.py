@@ -51,7 +51,7 @@ class Trace:
 def recall(compiled: CompiledRule, root: Node, views: Views) -> Match | None:
     """The match of a rule at a node, if it was found at another where all is alike."""
     sketch = views.sketch(root)
-    for trace in views.alike.get((compiled, sketch.number), ()) if sketch is not None else ():
+    for trace in views.memory.alike.get((compiled, sketch.number), ()) if sketch is not None else ():
         match = follow(trace, root, views)
         if match is not None:
             return match if read_outside(root, match.nodes, match.kept) is None else None
@@ -63,7 +63,7 @@ def remember(compiled: CompiledRule, match: Match, witness: Witness) -> None:
     sketch, trace = witness.views.sketch(match.root), trace_of(match, witness)
     if sketch is None or trace is None:
         return
-    known = witness.views.alike.setdefault((compiled, sketch.number), [])
+    known = witness.views.memory.alike.setdefault((compiled, sketch.number), [])
     if len(known) < _ENOUGH:
         known.append(trace)
 

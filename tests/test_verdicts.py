@@ -88,13 +88,13 @@ def test_a_verdict_from_memory_is_the_verdict_of_the_site() -> None:
         for rule in compiled(case):
             for node in case.views.graph.nodes:
                 for candidate in matching.candidates(rule.rule, node, case.views):
-                    known = len(case.views.alike)
+                    known = len(case.views.memory.alike)
                     first = outcome(candidate, rule, case)
-                    remembered += known == len(case.views.alike) > 0
-                    kept = dict(case.views.alike)
-                    case.views.alike.clear()
+                    remembered += known == len(case.views.memory.alike) > 0
+                    kept = dict(case.views.memory.alike)
+                    case.views.memory.alike.clear()
                     assert outcome(candidate, rule, case) == first, f"{rule.rule} at {node}"
-                    case.views.alike.update(kept)
+                    case.views.memory.alike.update(kept)
     assert remembered > 100
 
 
