@@ -63,12 +63,32 @@ class Sketches:
         drop(self._facts, nodes)
 
     def _made(self, node: Node) -> Sketch | None:
-        op = node.op
+        op, args = node.op, node.args
         if op == "call_module" or op == "output":
             return None
         called = op if op == "placeholder" or op == "get_attr" else self._target(node.target)
-        facts = self._facts
         inputs: dict[object, Node] = {}
+        parts = [called, self.fact_key(node)]
+        if args and type(args[0]) is Node and len(node._input_nodes) == 1:  # most are of this kind
+            place = (self.fact_key(args[0]), 0)
+            inputs[None] = args[0]
+            parts.append(UNKNOWN if place[0] is UNKNOWN else place)
+            of_node = _always(place)
+            for arg in args[1:]:
+                parts.append(arg if type(arg) is int else argument_key(arg, of_node))
+        else:
+            of_node = self._in_turn(inputs)
+            for arg in args:
+                parts.append(argument_key(arg, of_node))
+        if node.kwargs:
+            parts.append(argument_key(node.kwargs, of_node))
+        if UNKNOWN in parts:
+            return None
+        numbers = self.memory.numbers
+        return Sketch(numbers.setdefault(tuple(parts), len(numbers)), tuple(inputs.values()))
+
+    def _in_turn(self, inputs: dict[object, Node]) -> Callable[[Node], object]:
+        """The key of one input after another: its facts, and which value it is; ``inputs`` receives the values."""
         places: dict[object, int] = {}
 
         def of_node(source: Node) -> object:
@@ -77,24 +97,13 @@ class Sketches:
             if at is None:
                 at = places[value] = len(places)
                 inputs[value] = source
-            key = facts.get(source) or self.fact_key(source)
+            key = self.fact_key(source)
             if key is UNKNOWN:
                 return UNKNOWN
             # a second reader of one attribute is the same value, but another node
             return (key, at) if inputs[value] is source else (key, at, None)
 
-        parts = [called, facts.get(node) or self.fact_key(node)]
-        for arg in node.args:
-            if type(arg) is Node:  # most are
-                parts.append(of_node(arg))
-            else:
-                parts.append(argument_key(arg, of_node))
-        if node.kwargs:
-            parts.append(argument_key(node.kwargs, of_node))
-        if UNKNOWN in parts:
-            return None
-        numbers = self.memory.numbers
-        return Sketch(numbers.setdefault(tuple(parts), len(numbers)), tuple(inputs.values()))
+        return of_node
 
     def fact_key(self, node: Node) -> object:
         """The number of a tensor's facts, a tuple for a tuple; UNKNOWN for all else."""
@@ -123,6 +132,10 @@ class Sketches:
         if known is None:  # with the callable: as long as it lives its id is its own
             known = targets[id(target)] = (target, len(targets))
         return known[1]
+
+
+def _always(key: object) -> Callable[[Node], object]:
+    return lambda _: key
 
 
 def drop(table: dict[Node, Any], nodes: Set[Node]) -> None:
