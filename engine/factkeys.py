@@ -43,12 +43,27 @@ class FactKeys:
             known = self._by_id[id(tensor)] = (tensor, number)
         return known[1]
 
+    def key(self, fact: object) -> object:
+        """The number of a tensor's facts, a tuple for a tuple or list of tensors; UNKNOWN for all else.
+
+        >>> keys = FactKeys()
+        >>> keys.key(torch.ones(2)), keys.key(4), keys.key((torch.ones(2), 4))
+        (0, '?', '?')
+        """
+        if isinstance(fact, Tensor):
+            number = self.of(fact)
+            return UNKNOWN if number is None else number
+        if isinstance(fact, tuple | list):
+            parts = [self.key(item) for item in fact]
+            return UNKNOWN if UNKNOWN in parts else (type(fact), *parts)
+        return UNKNOWN
+
     def pair(self, first: object, second: object) -> tuple[int, int] | None:
         """The numbers of two tensors; None if one has none."""
         if not isinstance(first, Tensor) or not isinstance(second, Tensor):
             return None
-        numbers = self.of(first), self.of(second)
-        return None if None in numbers else numbers  # type: ignore[return-value]
+        one, other = self.of(first), self.of(second)
+        return None if one is None or other is None else (one, other)
 
     def equal(self, first: object, second: object) -> bool:
         """Whether two values are tensors with equal facts."""
@@ -61,11 +76,11 @@ class FactKeys:
 
 
 def _facts(tensor: Tensor) -> Any:
-    kind, dtype = type(tensor), tensor.dtype
+    dtype = tensor.dtype
     if tensor.layout is not torch.strided:
         return None
-    if kind is FakeTensor:
-        device: Any = tensor.fake_device  # type: ignore[attr-defined]  # `device` asks more questions first
+    if isinstance(tensor, FakeTensor):
+        device = tensor.fake_device  # `device` asks more questions first
     elif tensor.is_nested or tensor.is_quantized:  # neither can be faked
         return None
     else:
@@ -76,7 +91,7 @@ def _facts(tensor: Tensor) -> Any:
     if tensor._has_symbolic_sizes_strides:
         shape, stride, offset = tuple(map(_size, shape)), tuple(map(_size, stride)), _size(offset)
     flags = (tensor.requires_grad, dtype.is_complex and tensor.is_conj(), tensor.is_neg())
-    return (kind, dtype, device, shape, stride, offset, flags)
+    return (type(tensor), dtype, device, shape, stride, offset, flags)
 
 
 def _size(size: Any) -> Any:

@@ -128,7 +128,7 @@ def sweep(state: Run, dispatch: Dispatch, near: Nearness | None = None) -> None:
     again = {node for _, node in state.again}
     barren = dispatch.barren
     for node in reversed(list(state.work.graph.nodes)):
-        if id(node.target) in barren or (node.op == "get_attr" and not dispatch.anywhere):
+        if id(node.target) in barren:
             continue
         if node._erased or not (near is None or dispatch.looks_far or near.has(node) or node in again):
             continue
@@ -151,19 +151,19 @@ def _fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
     if known is not None:
         tally.refuse(node, known)
         return False
+    recalled = None if sketch is None or state.dry else recall(compiled, node, views)
     refused: list[Mismatch] = []
     witness = Witness(views)
 
     def take(candidate: Candidate) -> bool:
         match = accept(compiled.rule, candidate, views, freeze=freeze)
-        if isinstance(match, Match) and sketch is not None and not refused:
+        if isinstance(match, Match) and sketch is not None and recalled is None and not refused:
             remember(compiled, match, witness)
         # effects need the whole graph: they are looked at once there is a copy to change
         outcome = match if state.dry or isinstance(match, Mismatch) else _rewritten(state, match)
         refused.extend([outcome] if isinstance(outcome, Mismatch) else [])
         return isinstance(outcome, Match)
 
-    recalled = None if sketch is None or state.dry else recall(compiled, node, views)
     fired = recalled is not None and isinstance(_rewritten(state, recalled), Match)
     fired = fired or compiled.run(node, views if sketch is None else witness, take)
     tally.refuse(node, () if fired else refused)

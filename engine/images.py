@@ -1,4 +1,7 @@
-"""Earlier states of a graph's cells: what an undo journal writes down, and how it puts them back."""
+"""Earlier states of a graph's cells: what an undo journal writes down, and how it puts them back.
+
+Entries are plain tuples, quick to make: every rewrite makes dozens.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import Any, NamedTuple, TypeAlias
 from torch import nn
 from torch.fx import Graph, Node
 
-# Entries are plain tuples: every rewrite makes dozens of them.
 _CELLS = ("_args", "_kwargs", "name", "type", "_sort_key", "_erased")
 
 

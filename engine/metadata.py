@@ -173,16 +173,12 @@ class Propagation:
         return None if UNKNOWN in parts else (node.target, *parts)
 
     def _key(self, node: Node) -> object:
-        return self._fact_key(self.fact(node))
-
-    def _fact_key(self, fact: Any) -> object:
-        if isinstance(fact, Tensor):
-            number = self.keys.of(fact)
-            return UNKNOWN if number is None else (number,)
-        if isinstance(fact, tuple | list):
-            parts = [self._fact_key(item) for item in fact]
-            return UNKNOWN if UNKNOWN in parts else tuple(parts)
-        return UNKNOWN if fact is MISSING else argument_key(fact, self._key)
+        """The facts of a node in a tuple, which tells their number from a literal."""
+        fact = self.fact(node)
+        if not isinstance(fact, Tensor | tuple | list):
+            return UNKNOWN if fact is MISSING else argument_key(fact, self._key)
+        key = self.keys.key(fact)
+        return UNKNOWN if key is UNKNOWN else (key,)
 
     def _run(self, node: Node, args: Any, kwargs: Any) -> Any:
         function = self._callable(node, args)

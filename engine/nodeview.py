@@ -12,7 +12,6 @@ from torch.fx import Graph, Node
 
 from .callables import exact_arguments, resolve
 from .equivalents import TRANSPOSING, equivalents_of, relatives_of
-from .factkeys import FactKeys
 from .families import Family, FamilyTable, Form, load_table
 from .kinds import ModuleAttr, Value, plain_value
 from .observers import is_observer
@@ -266,15 +265,7 @@ class Views:
 
     def sketch(self, node: Node) -> Sketch | None:
         """All that can be told of a node by itself; None if that cannot be written down."""
-        try:
-            return self._sketches.known[node]
-        except KeyError:
-            return self._sketches.of(node)
-
-    @property
-    def keys(self) -> FactKeys:
-        """The numbers of all tensors seen so far."""
-        return self.memory.keys
+        return self._sketches.of(node)
 
     def constant(self, value: Any) -> torch.Tensor | None:
         """The tensor that a value is known to be at rewrite time; None if the program may change it."""

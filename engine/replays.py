@@ -111,8 +111,8 @@ def _site(match: Match) -> list[Node]:
         return found.setdefault(identity(one), one) if isinstance(one, Node) else one
 
     for value in values_known(match.root, match.bindings):
-        if type(value) is Node:
-            found.setdefault(value.target if value.op == "get_attr" else value, value)
+        if isinstance(value, Node):
+            visit(value)
         elif isinstance(value, _NESTED):
             map_aggregate(cast(Any, value), visit)
     return list(found.values())

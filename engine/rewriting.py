@@ -285,7 +285,7 @@ def _workspace(module: GraphModule, owner: Owner, rules: RuleSet, memory: Memory
     home: nn.Module = module
     lifted = lifted_values(owner.program) if isinstance(owner, ProgramOwner) else {}
     views = Views(module.graph, home, table, lifted, memory or Memory())
-    propagation = Propagation.of(module.graph, views.keys)
+    propagation = Propagation.of(module.graph, views.memory.keys)
     return Workspace(views, Journal(module.graph, owner), propagation, EffectIndex(module.graph, views))
 
 

@@ -123,7 +123,7 @@ def follow(trace: Trace, root: Node, views: Views) -> Match | None:
                     return None
             else:
                 nodes.append(source)
-                met.add(source.target if source.op == "get_attr" else source)
+                met.add(identity(source))
                 if len(met) < len(nodes):
                     return None  # a value that was met before, though at the first site it was not
     bindings = dict(trace.match.bindings)  # in their order, which replays count on

@@ -5,7 +5,7 @@ A model repeats its layers: twelve attentions have the same shapes, dtypes and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 from attrs import field, frozen
 from torch.fx import Node
@@ -17,7 +17,7 @@ from .candidates import Candidate, Config, Mismatch
 from .factkeys import TORCH_VALUES, UNKNOWN, argument_key
 from .nodeview import Views
 from .ruleset import Rule, expression_of
-from .sketches import identity
+from .sketches import in_turn
 
 # What may differ between two sites with equal facts.
 _BY_PLACE = frozenset({"users", "is_input", "path", *MEASURES})
@@ -66,7 +66,7 @@ def site_key(candidate: Candidate, bindings: Mapping[str, object], views: Views)
     Sites with equal keys have equal literals at equal names, tensors of equal facts, and
     the same names stand for one node.
     """
-    of_node = _places(views)
+    of_node = in_turn(views.fact_key, {})
     parts = [argument_key(value, of_node) for value in values_known(candidate.root, bindings)]
     for expr, value in candidate.deferred:
         parts += (id(expr), argument_key(value, of_node))
@@ -78,14 +78,3 @@ def values_known(root: Node, bindings: Mapping[str, object]) -> Iterator[object]
     yield root
     for bound in bindings.values():
         yield bound.items if isinstance(bound, Config) else bound
-
-
-def _places(views: Views) -> Callable[[Node], object]:
-    """The key of nodes one after another: their facts, and which of them are one value."""
-    places: dict[object, int] = {}
-
-    def of_node(node: Node) -> object:
-        key = views.fact_key(node)
-        return UNKNOWN if key is None else (key, places.setdefault(identity(node), len(places)))
-
-    return of_node

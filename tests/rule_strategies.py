@@ -13,7 +13,9 @@ from pattern_writer import CONSTANTS, Expr, Way, Writer
 from torch.fx import Node
 
 from fxrules.dsl import ast
+from fxrules.dsl.source import FxrulesError
 from fxrules.engine.families import load_table
+from fxrules.engine.matching import CompiledRule, compile_rule
 from fxrules.engine.nodeview import Views
 from fxrules.engine.ruleset import Rule, Scope
 
@@ -52,6 +54,16 @@ class Case:
 
     views: Views
     rules: tuple[Rule, ...]
+
+    def compiled(self) -> list[CompiledRule]:
+        """The rules that can be compiled: what is drawn may be refused."""
+        found = []
+        for rule in self.rules:
+            try:
+                found.append(compile_rule(rule))
+            except FxrulesError:
+                continue
+        return found
 
 
 def draw_case(random: Random, rules: int = 4) -> Case:

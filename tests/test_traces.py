@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from rule_strategies import Case, draw_case
+from rule_strategies import draw_case
 from small_rules import load, traced
 from torch import Tensor
 from torch.fx import Node
 
-from fxrules.dsl.source import FxrulesError
 from fxrules.engine.candidates import Candidate, Match, Mismatch
 from fxrules.engine.guards import accept
-from fxrules.engine.matching import CompiledRule, compile_rule
+from fxrules.engine.matching import CompiledRule, candidates, compile_rule
 from fxrules.engine.nodeview import Views
 from fxrules.engine.traces import Trace, follow, recall, remember, trace_of
 from fxrules.engine.witness import Witness
@@ -39,22 +38,12 @@ def described(match: Match | None) -> Any:
     return None if match is None else (match.root, match.nodes, dict(match.bindings), match.kept, match.key)
 
 
-def compiled(case: Case) -> list[CompiledRule]:
-    found = []
-    for rule in case.rules:
-        try:
-            found.append(compile_rule(rule))
-        except FxrulesError:
-            continue
-    return [rule for rule in found if rule.by_facts]
-
-
 def test_a_trace_leads_to_what_the_matcher_finds() -> None:
     followed = spared = 0
     for seed in range(400):
         case = draw_case(Random(seed))
         nodes = [node for node in case.views.graph.nodes if node.op.startswith("call")]
-        for rule in compiled(case):
+        for rule in filter(lambda one: one.by_facts, case.compiled()):
             found = {node: first_match(rule, node, case.views) for node in nodes}
             for _, trace in found.values():
                 for other in nodes:
@@ -71,9 +60,9 @@ def test_a_trace_leads_to_what_the_matcher_finds() -> None:
 
 
 def _is_read_outside(rule: CompiledRule, node: Node, views: Views) -> bool:
-    reasons: list[Match | Mismatch] = []
-    rule.run(node, views, lambda one: not reasons.append(accept(rule.rule, one, views, freeze=False)))  # type: ignore[func-returns-value]
-    return isinstance(reasons[0], Mismatch) and reasons[0].kind == "users"
+    first = next(candidates(rule.rule, node, views))
+    reason = accept(rule.rule, first, views, freeze=False)
+    return isinstance(reason, Mismatch) and reason.kind == "users"
 
 
 GELU = "rule r(x: float[...]) { match relu(x * 2.0) + tanh(x) rewrite x }"

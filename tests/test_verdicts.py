@@ -16,12 +16,11 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 import fxrules
-from fxrules.dsl.source import FxrulesError
 from fxrules.engine import guards, matching, replays
 from fxrules.engine.candidates import Candidate, Mismatch
 from fxrules.engine.dispatch import Dispatch
 from fxrules.engine.guards import accept
-from fxrules.engine.matching import CompiledRule, compile_rule
+from fxrules.engine.matching import CompiledRule
 from fxrules.engine.nodeview import Views
 from fxrules.engine.verdicts import asks_facts_only, site_key
 
@@ -33,16 +32,6 @@ def number(node: Node, views: Views) -> int | None:
     return None if sketch is None else sketch.number
 
 
-def compiled(case: Case) -> list[CompiledRule]:
-    found = []
-    for rule in case.rules:
-        try:
-            found.append(compile_rule(rule))
-        except FxrulesError:
-            continue
-    return found
-
-
 def fits(rule: CompiledRule, node: Node, case: Case) -> bool:
     return any(True for _ in matching.candidates(rule.rule, node, case.views))
 
@@ -50,7 +39,7 @@ def fits(rule: CompiledRule, node: Node, case: Case) -> bool:
 def test_a_rule_is_tried_wherever_it_fits() -> None:
     fitted = spared = 0
     for case in CASES:
-        rules = compiled(case)
+        rules = case.compiled()
         dispatch = Dispatch.of(rules)
         for node in case.views.graph.nodes:
             tried = dispatch.at(node, case.views)
@@ -64,7 +53,7 @@ def test_a_rule_is_tried_wherever_it_fits() -> None:
 def test_a_rule_that_looks_at_one_node_fits_all_nodes_of_one_key_or_none() -> None:
     pairs = 0
     for case in CASES:
-        alike = [rule for rule in compiled(case) if rule.alike]
+        alike = [rule for rule in case.compiled() if rule.alike]
         first: dict[Any, Node] = {}
         for node in case.views.graph.nodes:
             key = number(node, case.views)
@@ -85,7 +74,7 @@ def outcome(candidate: Candidate, rule: CompiledRule, case: Case) -> tuple[Any, 
 def test_a_verdict_from_memory_is_the_verdict_of_the_site() -> None:
     remembered = 0
     for case in CASES:
-        for rule in compiled(case):
+        for rule in case.compiled():
             for node in case.views.graph.nodes:
                 for candidate in matching.candidates(rule.rule, node, case.views):
                     known = len(case.views.memory.alike)
@@ -243,3 +232,17 @@ def test_keys_of_sites_hold_the_identity_of_values() -> None:
         for candidate in list(matching.candidates(rule, node, views))[:1]:
             keys.append(site_key(candidate, candidate.bindings, views))
     assert len(keys) == 3 and keys[0] != keys[1] == keys[2]
+
+
+@pytest.mark.parametrize("fact", [None, 4, "text"])
+def test_a_site_with_a_value_of_unknown_facts_has_no_key(fact: Any) -> None:
+    """A number in the graph may be another at each site: nothing is remembered of it."""
+    (rule,) = load("rule r(x, y) { match x * y rewrite x + y }")
+    views = traced(lambda x, y: torch.mul(x, y))
+    site = next(node for node in views.graph.nodes if node.op == "call_function")
+    (first, *_) = matching.candidates(rule, site, views)
+    assert site_key(first, first.bindings, views) is not None
+    views.graph.find_nodes(op="placeholder")[1].meta["val"] = fact
+    views.forget(list(views.graph.nodes))
+    assert site_key(first, first.bindings, views) is None
+    assert number(site, views) is None
