@@ -185,8 +185,9 @@ class Journal:
 
     def erase(self, nodes: Sequence[Node]) -> None:
         """Take nodes without users out of the graph, in the order given."""
-        for node in nodes:
+        for node in nodes:  # all of them first: what one reads of another is written down with it
             self._touch(node)
+        for node in nodes:
             self._touch_users(node._input_nodes)
             self._touch_bucket(node.op, node.target)
             self._log.append(Erased(node, node._next, self.graph._len))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -96,6 +97,10 @@ def quick(target: Any, args: tuple[Any, ...], kwargs: Any, mode: FakeTensorMode)
         return None
     if not all(type(one) in (int, bool) or (not is_view and type(one) in (float, str)) for one in numbers):
         return None
+    if not is_view and source.stride() == _row_major(source.shape) and len(numbers) == len(given):
+        kind = (source.dtype, source.dim() > 0, torch.get_default_dtype())
+        dtype = _result_dtype(target, kind, *rest, **kwargs)
+        return None if dtype is None else _dense(source.shape, dtype, source.device, mode)
     try:
         with torch.no_grad():
             found = target(_plain_meta(source), *rest, **kwargs)
@@ -106,6 +111,38 @@ def quick(target: Any, args: tuple[Any, ...], kwargs: Any, mode: FakeTensorMode)
     shares = found.untyped_storage()._cdata == source.untyped_storage()._cdata
     # an op that gives back its argument gives back a flag of it too: whether it requires a gradient
     return FakeTensor(mode, found, source.device) if is_view or not shares else None
+
+
+def _dense(shape: torch.Size, dtype: torch.dtype, device: torch.device, mode: FakeTensorMode) -> FakeTensor:
+    """A contiguous tensor with memory of its own."""
+    return FakeTensor(mode, torch.empty(shape, dtype=dtype, device="meta"), device)
+
+
+def _row_major(shape: torch.Size) -> tuple[int, ...]:
+    """The strides of a contiguous tensor."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _result_dtype(target: OpOverload, kind: tuple[torch.dtype, bool, torch.dtype], *rest: Any, **kwargs: Any) -> Any:
+    """The dtype that an op gives, element by element, for a tensor; None where it makes no new tensor.
+
+    ``kind``: the tensor's dtype, whether it has dimensions, and the default dtype. Meta
+    kernels of such ops are references in Python, which may take two milliseconds.
+    """
+    dtype, has_dims, _ = kind
+    source = torch.empty((1,) if has_dims else (), dtype=dtype, device="meta")
+    try:
+        with torch.no_grad():
+            found = target(source, *rest, **kwargs)
+    except Exception:
+        return None  # the mode says why
+    new = isinstance(found, Tensor) and found.untyped_storage()._cdata != source.untyped_storage()._cdata
+    return found.dtype if new and found.shape == source.shape else None
 
 
 _VIEWS = frozenset(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -223,20 +223,19 @@ def _outside(new: Node, emitter: Emitter, effects: EffectIndex) -> frozenset[Pla
 # ----------------------------------------------------------------------- erasing
 def _erase(nodes: Iterable[Node], kept: set[Node], journal: Journal) -> list[Node]:
     """Erase the nodes that nothing reads any more, users first, with the observers of their values."""
-    erased: list[Node] = []
+    gone: dict[Node, None] = {}
     for node in sorted(set(nodes) - kept, reverse=True):
-        watching = _watching(node) if node.users else set()
+        watching = _watching(node, gone)
         if watching is not None:
-            gone = [*sorted(watching, reverse=True), node]
-            journal.erase(gone)
-            erased += gone
-    return erased
+            gone.update(dict.fromkeys([*sorted(watching, reverse=True), node]))
+    journal.erase(tuple(gone))
+    return list(gone)
 
 
-def _watching(node: Node) -> set[Node] | None:
+def _watching(node: Node, gone: Collection[Node]) -> set[Node] | None:
     """All nodes that hang on a value, if they are observers and nothing else; None if the value is needed."""
     found: set[Node] = set()
-    pending = list(node.users)
+    pending = [user for user in node.users if user not in gone]
     while pending:
         user = pending.pop()
         if not is_observer(user):
