@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
 from math import inf
 from typing import Any, TypeAlias
 
 from attrs import field, frozen
+from torch._ops import OpOverload
 from torch.fx import Node
 
+from .families import FamilyTable
 from .matching import CompiledRule
 from .nodeview import Views
 
@@ -27,7 +31,8 @@ class Dispatch:
 
     Both are read off targets alone, before any view is made: most nodes need no more.
     ``looks_far``: some rule looks at nodes any number of edges below its root. ``barren``
-    are the identities of functions whose calls no rule can match.
+    are the identities of overloads that no rule can match. What was found out at one
+    graph holds at every other whose views use the same families.
     """
 
     rules: _Rules
@@ -35,24 +40,31 @@ class Dispatch:
     anywhere: tuple[int, ...]
     looks_far: bool
     barren: set[int] = field(factory=set)
+    _kept: list[object] = field(factory=list)
     _rooted: dict[object, tuple[_Rules, bool]] = field(factory=dict)
     _fitting: dict[tuple[object, ...], _Rules] = field(factory=dict)
 
     @classmethod
-    def of(cls, rules: list[CompiledRule]) -> Dispatch:
+    def of(cls, rules: Sequence[CompiledRule], table: FamilyTable) -> Dispatch:
+        """The dispatch of rules at graphs whose views use this table; one for all of them."""
+        return _dispatch(tuple(rules), table)
+
+    @classmethod
+    def _of(cls, rules: _Rules) -> Dispatch:
         by_family: dict[str, list[int]] = {}
         for index, compiled in enumerate(rules):
             for family in compiled.families:
                 by_family.setdefault(family, []).append(index)
         anywhere = tuple(index for index, compiled in enumerate(rules) if compiled.any_root)
         looks_far = any(compiled.height == inf for compiled in rules)
-        return cls(tuple(rules), {name: tuple(found) for name, found in by_family.items()}, anywhere, looks_far)
+        return cls(rules, {name: tuple(found) for name, found in by_family.items()}, anywhere, looks_far)
 
     def at(self, node: Node, views: Views) -> _Rules:
         """The rules to try at a node, in load order."""
         called = _called(node, views)
         known = self._rooted.get(called)
         if known is None:
+            self._keep(node)
             known = self._rooted[called] = self._with_root(views.family_names(node))
         rooted, choosy = known
         if not rooted and type(called) is int:
@@ -63,9 +75,14 @@ class Dispatch:
         key = (called, *[_called(one, views) for one in inputs])
         fitting = self._fitting.get(key)
         if fitting is None:
+            self._keep(*inputs)
             names = frozenset().union(*map(views.family_names, inputs))
             fitting = self._fitting[key] = _with_operands(rooted, names)
         return fitting
+
+    def _keep(self, *nodes: Node) -> None:
+        """Keep overloads, whose identities are keys; no other target: it may hold a model."""
+        self._kept.extend([node.target for node in nodes if isinstance(node.target, OpOverload)])
 
     def _with_root(self, names: frozenset[str]) -> tuple[_Rules, bool]:
         """The rules whose root may be one of these families; and whether any of them asks for operands."""
@@ -74,10 +91,15 @@ class Dispatch:
         return rules, any(compiled.operands for compiled in rules)
 
 
+@lru_cache(maxsize=64)
+def _dispatch(rules: _Rules, table: FamilyTable) -> Dispatch:
+    return Dispatch._of(rules)
+
+
 def _called(node: Node, views: Views) -> object:
     """What a node calls, as something quick to hash that tells its families."""
-    if node.op == "call_function" and node.target is not getattr:
-        return id(node.target)  # its own as long as `views` keeps the target
+    if isinstance(node.target, OpOverload):
+        return id(node.target)  # its own as long as the dispatch keeps the target
     return None if node.op == "placeholder" or node.op == "get_attr" else views.family_names(node)
 
 

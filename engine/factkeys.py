@@ -76,15 +76,17 @@ class FactKeys:
 
 
 def _facts(tensor: Tensor) -> Any:
-    dtype = tensor.dtype
+    if not isinstance(tensor, FakeTensor):
+        # nested and quantized ones cannot be faked
+        return None if tensor.is_nested or tensor.is_quantized else _facts_at(tensor, tensor.device)
+    with torch._C.DisableTorchFunctionSubclass():  # it has none: to look for one takes as long as the answers
+        return _facts_at(tensor, tensor.fake_device)
+
+
+def _facts_at(tensor: Tensor, device: torch.device) -> Any:
     if tensor.layout is not torch.strided:
         return None
-    if isinstance(tensor, FakeTensor):
-        device = tensor.fake_device  # `device` asks more questions first
-    elif tensor.is_nested or tensor.is_quantized:  # neither can be faked
-        return None
-    else:
-        device = tensor.device
+    dtype = tensor.dtype
     shape: Any = tensor.shape
     stride: Any = tensor.stride()
     offset: Any = tensor.storage_offset()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import inf
 from time import perf_counter
 
 from ..dsl.source import FxrulesError, Problem
@@ -27,7 +26,7 @@ def matches(work: Workspace, rules: Iterable[Rule], policy: Policy) -> Iterable[
     """All matches in the graph as it is, in the order in which they would be tried."""
     compiled = [compile_rule(rule) for rule in rules]
     for group in priority_classes(compiled):
-        dispatch = Dispatch.of(group)
+        dispatch = Dispatch.of(group, work.views.table)
         for node in reversed(work.graph.nodes):
             for rule in dispatch.at(node, work.views):
                 found = accepted(rule, node, work, policy)
@@ -53,7 +52,7 @@ def search(work: Workspace, rules: Iterable[Rule], policy: Policy, limits: Limit
     start = perf_counter()
     state, classes = _prepared(work, rules, policy, limits, dry=True)
     for group in classes:
-        sweep(state, Dispatch.of(group))
+        sweep(state, Dispatch.of(group, work.views.table))
         if state.fired:
             return None
     return _report(state, len(work.graph.nodes), 1, {"match": perf_counter() - start})
@@ -83,12 +82,12 @@ def _report(state: Run, before: int, rounds: int, seconds: dict[str, float]) -> 
 
 
 def _rounds(state: Run, classes: list[list[CompiledRule]], before: int) -> int:
-    dispatches = [Dispatch.of(group) for group in classes]
-    reach = max((rule.height for one in dispatches for rule in one.rules if rule.height != inf), default=0)
+    dispatches = [Dispatch.of(group, state.work.views.table) for group in classes]
+    rules = [rule for one in dispatches for rule in one.rules]
     seen: dict[int, int] = {}
     for number in range(1, state.limits.rounds + 1):
         done = len(state.history)
-        near = None if number == 1 else nearness_of(state.changed, reach)
+        near = None if number == 1 else nearness_of(state.changed, rules)
         state.changed.clear()
         for dispatch in dispatches:
             sweep(state, dispatch, near)

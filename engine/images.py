@@ -94,6 +94,24 @@ class Shared(NamedTuple):
 Entry: TypeAlias = Touched | Read | Described | Named | Inserted | Erased | Renamed | Module | Listed | Shared
 
 
+def insert(graph: Graph, before: Node, name: str, op: str, target: Any, args: tuple[Any, ...], kwargs: Any) -> Node:
+    """A new node before another, under a name that is free, as `Graph.create_node` makes it.
+
+    That one looks through all arguments of every node for symbolic numbers to warn about, which takes
+    half of its time; where anybody listens to it or has another one it is called all the same.
+    """
+    if type(graph) is not Graph or getattr(graph.owning_module, "_create_node_hooks", None):
+        with graph.inserting_before(before):
+            return graph.create_node(op, target, args, kwargs, name=name)
+    names = graph._graph_namespace
+    node = Node(graph, names.create_name(name, None), op, target, args, kwargs)
+    names.associate_name_with_obj(node.name, node)
+    before.prepend(node)
+    graph._find_nodes_lookup_table.insert(node)
+    graph._len += 1
+    return node
+
+
 def is_other(entry: Touched) -> bool:
     """Whether a node has other arguments now."""
     node = entry.node

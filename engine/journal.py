@@ -31,6 +31,7 @@ from .images import (
     Renamed,
     Shared,
     Touched,
+    insert,
     is_other,
     restore,
 )
@@ -180,8 +181,7 @@ class Journal:
         self._touch_users(_nodes_in((args, kwargs)))
         self._touch_bucket(op, target)
         self._log.append(Inserted(before, before._prev, graph._len))
-        with graph.inserting_before(before):
-            return graph.create_node(op, target, args, dict(kwargs or {}), name=fresh)
+        return insert(graph, before, fresh, op, target, args, dict(kwargs or {}))
 
     def erase(self, nodes: Sequence[Node]) -> None:
         """Take nodes without users out of the graph, in the order given."""

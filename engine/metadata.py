@@ -43,7 +43,7 @@ class Propagation:
     entry: str = "val"
     tensor_meta: bool = False
     keys: FactKeys = field(factory=FactKeys)
-    _cache: dict[Any, tuple[Recipe, bool, Any, int | None]] = field(factory=dict, init=False)
+    _cache: dict[Any, tuple[Recipe, bool, Any, int | None, Any]] = field(factory=dict, init=False)
     _differences: dict[Any, str | None] = field(factory=dict, init=False)
 
     @classmethod
@@ -140,7 +140,7 @@ class Propagation:
         known = self._cache.get(self._call_key(node))
         if known is None or self.mode is None:
             return None
-        recipe, static, tensor_meta, number = known
+        recipe, static, tensor_meta, number, _ = known
         with nullcontext() if static else self._quiet():
             value = remade(recipe, lambda: (self._facts(node.args), self._facts(node.kwargs)), self.mode)
         if isinstance(value, Tensor):
@@ -160,7 +160,7 @@ class Propagation:
         recipe, key = recipe_of(value, (args, kwargs)), self._call_key(node)
         if key is not None and recipe is not None:
             number = self.keys.of(value) if is_tensor else None
-            self._cache[key] = (recipe, is_static(recipe), tensor_meta, number)
+            self._cache[key] = (recipe, is_static(recipe), tensor_meta, number, node.target)
         return value, tensor_meta
 
     def _call_key(self, node: Node) -> Any:
@@ -170,7 +170,8 @@ class Propagation:
         parts = [argument_key(arg, self._key) for arg in node.args]
         if node.kwargs:
             parts.append(argument_key(node.kwargs, self._key))
-        return None if UNKNOWN in parts else (node.target, *parts)
+        # by identity, which lasts since the cache keeps the target: overloads compute their hash in Python
+        return None if UNKNOWN in parts else (id(node.target), *parts)
 
     def _key(self, node: Node) -> object:
         """The facts of a node in a tuple, which tells their number from a literal."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import inf
 
 from attrs import frozen
@@ -16,7 +16,8 @@ class Nearness:
     """How far nodes are above the changes of the last round, in edges.
 
     ``content`` counts from nodes with other arguments or metadata, ``users`` from nodes
-    with other users, ``beside`` from either and from their inputs.
+    with other users (all that were touched), ``beside`` from these and from their inputs,
+    if any rule is wide.
     """
 
     content: dict[Node, int]
@@ -25,7 +26,7 @@ class Nearness:
 
     def has(self, node: Node) -> bool:
         """Whether a node is above any change."""
-        return node in self.beside or node in self.users
+        return node in self.users or node in self.beside
 
     def reaches(self, compiled: CompiledRule, node: Node) -> bool:
         """Whether a rule that found nothing at ``node`` could find something now.
@@ -40,15 +41,14 @@ class Nearness:
         return height == inf or (compiled.wide and self.beside.get(node, inf) <= height)
 
 
-def nearness_of(touched: Mapping[Node, bool], reach: float) -> Nearness:
-    """The nearness to nodes that were touched (True: with other content), as far as ``reach`` edges above them."""
-    changed = [(node, other) for node, other in touched.items() if not node._erased]
-    inputs = [one for node, _ in changed for one in node.all_input_nodes]
-    return Nearness(
-        _distances([node for node, other in changed if other], reach),
-        _distances([node for node, _ in changed], reach),
-        _distances([*(node for node, _ in changed), *inputs], reach),
-    )
+def nearness_of(touched: Mapping[Node, bool], rules: Collection[CompiledRule]) -> Nearness:
+    """The nearness to nodes that were touched (True: with other content), as far as any of the rules looks."""
+    reach = max((rule.height for rule in rules if rule.height != inf), default=0)
+    changed = [node for node in touched if not node._erased]
+    content = [node for node in changed if touched[node]]
+    inputs = [one for node in changed for one in node.all_input_nodes] if any(rule.wide for rule in rules) else []
+    users = _distances(changed, reach)
+    return Nearness(_distances(content, reach), users, _distances([*changed, *inputs], reach) if inputs else users)
 
 
 def _distances(sources: Iterable[Node], reach: float) -> dict[Node, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import torch
@@ -187,12 +188,9 @@ class Views:
         return None, (), None
 
     def _find_spellings(self, key: Any) -> tuple[_Spelling, ...]:
-        name = key if isinstance(key, str) else name_of(key, self.table)
-        found = self.table.spellings(name) if name else ()
-        if name and not found:
-            found = self.table.spellings(name.removesuffix(".default"))
-        self._spellings[key] = tuple((family, form, plan_of(family, form)) for family, form in found)
-        return self._spellings[key]
+        lasting = isinstance(key, str | torch._ops.OpOverload)  # any other may hold a model
+        found = self._spellings[key] = (_spellings_of if lasting else _spellings_of.__wrapped__)(key, self.table)
+        return found
 
     def _view(self, node: Node, family: Family, form: Form | None, args: tuple[Any, ...]) -> View:
         rank = None
@@ -304,3 +302,13 @@ class Views:
         drop(self._own, stale)
         drop(self._all, stale)
         self._sketches.forget(stale)
+
+
+@lru_cache(maxsize=4096)
+def _spellings_of(key: Any, table: FamilyTable) -> tuple[_Spelling, ...]:
+    """The families that what is called may be, in the order they are tried."""
+    name = key if isinstance(key, str) else name_of(key, table)
+    found = table.spellings(name) if name else ()
+    if name and not found:
+        found = table.spellings(name.removesuffix(".default"))
+    return tuple((family, form, plan_of(family, form)) for family, form in found)

@@ -29,13 +29,10 @@ def merged_meta(match: Match) -> Mapping[str, object]:
     part that all nodes share, so that a node made of two modules belongs to their parent.
     """
     metas = [match.root.meta, *[node.meta for node in match.nodes if node is not match.root]]
-    found: dict[str, object] = {}
-    for field in _COPIED:
-        for meta in metas:
-            if field in meta:
-                if meta[field] is not None:
-                    found[field] = meta[field]
-                break
+    merged: dict[str, object] = {}
+    for meta in reversed(metas):
+        merged.update(meta)
+    found = {field: merged[field] for field in _COPIED if merged.get(field) is not None}
     stacks = [meta["nn_module_stack"] for meta in metas if meta.get("nn_module_stack")]
     if stacks:
         found["nn_module_stack"] = _common(stacks)

@@ -150,6 +150,41 @@ def test_created_nodes_are_named_as_the_graph_would_name_them(name: str) -> None
     assert made == wanted
 
 
+def test_a_created_node_is_what_the_graph_would_create() -> None:
+    ours, theirs = Graph(), Graph()
+    for graph in (ours, theirs):
+        graph.output(graph.call_function(torch.neg, (graph.placeholder("x"),)))
+    neg, other = ours.output_node().prev, theirs.output_node().prev
+    created = Journal(ours).create("call_function", torch.add, (neg, [1, 2]), {"out": None}, before=ours.output_node())
+    with theirs.inserting_before(theirs.output_node()):
+        expected = theirs.call_function(torch.add, (other, [1, 2]), {"out": None})
+    assert [node.format_node() for node in ours.nodes] == [node.format_node() for node in theirs.nodes]
+    assert [type(one) for one in (*created.args, created.kwargs)] == [
+        type(one) for one in (*expected.args, expected.kwargs)
+    ]
+    assert created in ours.find_nodes(op="call_function", target=torch.add) and len(ours.nodes) == len(theirs.nodes)
+
+
+def test_hooks_and_graphs_of_the_callers_own_see_every_node_that_is_created() -> None:
+    class Counting(Graph):
+        made = 0
+
+        def create_node(self, *args: object, **kwargs: object) -> Node:
+            Counting.made += 1
+            return super().create_node(*args, **kwargs)  # type: ignore[arg-type]
+
+    graph = Counting()
+    x = graph.placeholder("x")
+    out = graph.output(x)
+    Journal(graph).create("call_function", abs, (x,), before=out)
+    assert Counting.made == 3
+    module = symbolic_trace(nn.ReLU())
+    seen: list[Node] = []
+    module._register_create_node_hook(seen.append)
+    made = Journal(module.graph).create("call_function", abs, (), before=module.graph.output_node())
+    assert seen == [made]
+
+
 def test_constants_get_safe_names_and_do_not_learn() -> None:
     traced, nodes = model()
     journal = Journal(traced.graph, ModuleOwner(traced))

@@ -107,3 +107,16 @@ def test_a_quick_op_is_what_the_mode_gives(tensor: Tensor) -> None:
         assert FactKeys().equal(found, expected), f"{op}: {found} {found.stride()}, {expected} {expected.stride()}"
         assert expected.untyped_storage()._cdata != fake.untyped_storage()._cdata
     assert quickly > (20 if tensor.dtype is torch.bool else 40)
+
+
+def test_the_default_dtype_decides_what_integers_become() -> None:
+    mode = FakeTensorMode()
+    fake = mode.from_tensor(torch.arange(6))
+    before = torch.get_default_dtype()
+    try:
+        for dtype in (torch.float32, torch.float64, torch.float32):
+            torch.set_default_dtype(dtype)
+            found = quick(aten.sigmoid.default, (fake,), {}, mode)
+            assert found is not None and found.dtype is dtype
+    finally:
+        torch.set_default_dtype(before)

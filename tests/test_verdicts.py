@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -13,7 +15,7 @@ import torch
 from rule_strategies import Case, draw_case
 from small_rules import load, traced
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 
 import fxrules
 from fxrules.engine import guards, matching, replays
@@ -40,7 +42,7 @@ def test_a_rule_is_tried_wherever_it_fits() -> None:
     fitted = spared = 0
     for case in CASES:
         rules = case.compiled()
-        dispatch = Dispatch.of(rules)
+        dispatch = Dispatch.of(rules, case.views.table)
         for node in case.views.graph.nodes:
             tried = dispatch.at(node, case.views)
             for rule in rules:
@@ -48,6 +50,28 @@ def test_a_rule_is_tried_wherever_it_fits() -> None:
                 fitted += rule in tried and fits(rule, node, case)
                 spared += rule not in tried
     assert fitted > 500 and spared > 1000
+
+
+def test_a_dispatch_serves_all_graphs_and_keeps_no_function_of_a_model() -> None:
+    text = "rule r(x: float[...]) { match relu(x * 1.0) rewrite relu(x) }"
+    rules = [matching.compile_rule(rule) for rule in load(text)]
+
+    def scale(x: Tensor) -> Tensor:
+        return x * 2.0
+
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(torch.relu, (graph.call_function(scale, (x,)),)))
+    views = Views(graph)
+    dispatch = Dispatch.of(rules, views.table)
+    assert [dispatch.at(node, views) for node in graph.nodes] == [()] * 4
+    again = traced(lambda x: torch.relu(x * 1.0))
+    assert Dispatch.of(rules, again.table) is dispatch
+    assert [len(dispatch.at(node, again)) for node in again.graph.nodes] == [0, 0, 1, 0]
+    gone = weakref.ref(scale)
+    del scale, graph, x, views
+    gc.collect()
+    assert gone() is None
 
 
 def test_a_rule_that_looks_at_one_node_fits_all_nodes_of_one_key_or_none() -> None:
