@@ -34,13 +34,15 @@ class Candidate:
     ``**cfg`` (a `Config`) and list rests (tuples); what is absent is None.
     ``nodes`` are the nodes that some op of the pattern covers, the root first,
     in the order met, without repeats. ``deferred`` are rewrite-time expressions
-    (``D // 2``) that must equal the value once the dims are known.
+    (``D // 2``) that must equal the value once the dims are known. ``others`` are the
+    nodes of the results behind the first, which is the root's.
     """
 
     root: Node
     bindings: Mapping[str, Value | Config]
     nodes: tuple[Node, ...]
     deferred: tuple[tuple[ast.Expr, Value], ...] = ()
+    others: tuple[Node, ...] = ()
 
 
 @frozen
@@ -49,8 +51,8 @@ class Match:
 
     ``bindings`` now also has the dims (int or SymInt), star dims (tuples of them)
     and what ``let`` computed (numbers, tuples, tensors). ``kept`` are the nodes
-    that ``keep`` names. Matches of a rule with equal ``key`` (None: not to be compared)
-    differ in the identity of their nodes only.
+    that ``keep`` names. ``others`` are the results behind the first. Matches of a rule
+    with equal ``key`` (None: not to be compared) differ in the identity of their nodes only.
     """
 
     rule: Rule
@@ -59,6 +61,12 @@ class Match:
     bindings: Mapping[str, object]
     kept: tuple[Node, ...] = ()
     key: int | None = field(default=None, eq=False, repr=False)
+    others: tuple[Node, ...] = ()
+
+    @property
+    def results(self) -> tuple[Node, ...]:
+        """The nodes whose values the rule replaces, in the order in which the pattern returns them."""
+        return (self.root, *self.others)
 
 
 @frozen

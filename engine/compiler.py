@@ -34,12 +34,14 @@ from .patterns import (
     Op,
     Rest,
     Sequence,
+    Several,
     Shared,
     Term,
     Through,
+    height,
     is_local,
 )
-from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Continuation, Env, Matcher, Place, come_back
+from .steps import DEFERRED, NODES, OTHERS, TAKE, UNBOUND, VIEWS, Continuation, Env, Matcher, Place, come_back
 
 
 @define
@@ -70,8 +72,10 @@ class Compiler:
             if not env[NODES]:
                 return False  # a leaf alone: there is nothing to replace
             bindings = {name: None if env[slot] is UNBOUND else env[slot] for name, slot in self.offered.items()}
-            nodes = tuple(dict.fromkeys(env[NODES]))
-            return bool(env[TAKE](Candidate(nodes[0], bindings, nodes, tuple(env[DEFERRED]))))
+            nodes, others = tuple(dict.fromkeys(env[NODES])), tuple(env[OTHERS])
+            if not all(node in nodes for node in others):
+                return False  # a result that is a leaf after all
+            return bool(env[TAKE](Candidate(nodes[0], bindings, nodes, tuple(env[DEFERRED]), others)))
 
         return offer
 
@@ -111,6 +115,15 @@ class Compiler:
                 return self._sequence(term, after, at)
             case Bounds():
                 return self._bounds(term, after)
+            case Several():
+                return self._several(term, after)
+
+    def _several(self, term: Several, after: Continuation) -> Matcher:
+        for inner, ties in reversed(list(zip(term.others, term.ties, strict=True))):
+            own = self.named(inner.name) if isinstance(inner, Shared) else None
+            slots, match = tuple(map(self.named, ties)), self.compile(inner, after)
+            after = steps.elsewhere(match, own, slots, height(inner))
+        return self.compile(term.first, after)
 
     def _absent(self, names: tuple[str, ...], then: Matcher) -> Matcher:
         for name in reversed(names):

@@ -8,7 +8,7 @@ it, and inside only if the rule says ``changes aliasing``.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import torch
 from attrs import define, field
@@ -136,7 +136,7 @@ def legal(match: Match, index: EffectIndex) -> Mismatch | None:
     """Why a match may not be rewritten for its effects, or None.
 
     All its nodes must be pure, and nothing may write to what it reads between the first
-    of these reads and the root, where the replacement reads instead.
+    of these reads and the last result, where the replacement reads instead.
     """
     for node in match.nodes:
         if not index.barriers and index.is_calm(node):
@@ -147,7 +147,7 @@ def legal(match: Match, index: EffectIndex) -> Mismatch | None:
     if not index.barriers:
         return None
     inside = set(match.nodes)
-    barriers = [node for node in index.between(min(match.nodes), match.root) if node not in inside]
+    barriers = [node for node in index.between(min(match.nodes), max(match.results)) if node not in inside]
     if not barriers:
         return None
     read = _places_read(match, index)
@@ -227,6 +227,28 @@ def lost_sharing_problem(old: Node, new: Node, index: EffectIndex) -> Mismatch |
         return None
     lost = index.bases([old]) - index.bases([new], surely=True) - {old}
     return _write_problem(old, index.sharing([old]) | index.sharing(lost), index) if lost else None
+
+
+def joint_problem(pairs: Sequence[tuple[Node, Node]], index: EffectIndex, *, declared: bool) -> Mismatch | None:
+    """Why two new values may not share memory with each other where the old ones did not, or None.
+
+    Call it before the uses of the old ones are replaced.
+    """
+    for at, (old, new) in enumerate(pairs):
+        for other, beside in pairs[:at]:
+            if new is not beside and index.bases([new]).isdisjoint(index.bases([beside])):
+                continue
+            if not index.bases([old], surely=True).isdisjoint(index.bases([other], surely=True)):
+                continue
+            what = f"the new values of `{other.name}` and `{old.name}` may share memory"
+            if not declared:
+                return Mismatch("interface", f"{what}; the rule does not say `changes aliasing`", old)
+            output = index.graph.output_node()
+            if output in index.sharing([old, new]) and output in index.sharing([other, beside]):
+                return Mismatch("interface", f"{what}, and both leave the graph", old)
+            if index.after(min(new, beside)):
+                return Mismatch("effect", f"{what}, and something writes later", old)
+    return None
 
 
 def _boundary(output: Node, other: str) -> Mismatch:

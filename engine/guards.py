@@ -48,7 +48,7 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
             _wrong_kind(plan, bindings, views)
             or _bind_dims(rule, plan, bindings, views)
             or _unequal(rule, candidate, bindings, views)
-            or read_outside(root, nodes, kept)
+            or read_outside((root, *candidate.others), nodes, kept)
         )
         if mismatch is not None:
             return mismatch
@@ -59,9 +59,9 @@ def accept(rule: Rule, candidate: Candidate, views: Views, *, freeze: bool) -> M
             views.memory.alike[plan, key] = verdict
             mismatch = verdict.mismatch(root)
     else:
-        mismatch = read_outside(root, nodes, kept) or verdict.mismatch(root)
+        mismatch = read_outside((root,), nodes, kept) or verdict.mismatch(root)
         bindings.update(verdict.bound)
-    return mismatch or Match(rule, root, nodes, bindings, kept, None if verdict is None else key)
+    return mismatch or Match(rule, root, nodes, bindings, kept, None if verdict is None else key, candidate.others)
 
 
 def _number(key: Hashable | None, views: Views) -> int | None:
@@ -198,11 +198,11 @@ def _items(assign: ast.Assign, bindings: Bindings) -> list[tuple[int, Node]]:
     return [(item.args[1], item) for item in items if isinstance(item.args[1], int) and item.args[1] in places]
 
 
-def read_outside(root: Node, nodes: tuple[Node, ...], kept: tuple[Node, ...]) -> Mismatch | None:
-    """An inner node that something outside the match reads; replacing the root would not make it go away."""
+def read_outside(results: tuple[Node, ...], nodes: tuple[Node, ...], kept: tuple[Node, ...]) -> Mismatch | None:
+    """An inner node that something outside the match reads; replacing the results would not make it go away."""
     inside = set(nodes)
     for node in nodes:
-        if node is root or node in kept:
+        if node in results or node in kept:
             continue
         for user in node.users:
             if user not in inside and not is_observer(user):

@@ -33,6 +33,7 @@ from .images import (
     Touched,
     insert,
     is_other,
+    nodes_in,
     restore,
 )
 
@@ -178,7 +179,7 @@ class Journal:
         """A new node just before ``before``, named after ``name`` or else its target."""
         graph = self.graph
         fresh = self._reserve(name or graph._target_to_str(target))
-        self._touch_users(_nodes_in((args, kwargs)))
+        self._touch_users(nodes_in((args, kwargs)))
         self._touch_bucket(op, target)
         self._log.append(Inserted(before, before._prev, graph._len))
         return insert(graph, before, fresh, op, target, args, dict(kwargs or {}))
@@ -193,10 +194,16 @@ class Journal:
             self._log.append(Erased(node, node._next, self.graph._len))
             self.graph.erase_node(node)
 
+    def move(self, node: Node, before: Node) -> None:
+        """Move a node to just before another."""
+        self._touch(node)
+        self._log.append(Erased(node, node._next, self.graph._len))
+        before.prepend(node)
+
     def set_args(self, node: Node, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> None:
         """Give a node other arguments."""
         self._touch(node)
-        self._touch_users((*node._input_nodes, *_nodes_in((args, kwargs))))
+        self._touch_users((*node._input_nodes, *nodes_in((args, kwargs))))
         node._update_args_kwargs(args, dict(kwargs or {}))
 
     def replace_uses(
@@ -301,20 +308,3 @@ def _legal(candidate: str) -> str:
 def _base(name: str) -> str:
     found = _NUMBERED.match(name)
     return found[1] if found else name
-
-
-def _nodes_in(value: Any) -> list[Node]:
-    """The nodes inside an argument, through every kind of container."""
-    found: dict[Node, None] = {}
-    pending = [value]
-    while pending:
-        match pending.pop():
-            case Node() as node:
-                found[node] = None
-            case tuple() | list() as items:
-                pending.extend(items)
-            case dict() as entries:
-                pending.extend(entries.values())
-            case slice() as part:
-                pending.extend((part.start, part.stop, part.step))
-    return list(found)

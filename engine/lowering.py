@@ -28,6 +28,7 @@ from .frames import (
     static_term,
 )
 from .indexing import IndexStep, steps_of
+from .joining import tied
 from .patterns import (
     Absent,
     Alternatives,
@@ -61,14 +62,13 @@ def lower(rule: Rule) -> Term:
     Raises FxrulesError, with the place, for what this version cannot match.
     """
     block = rule.match
-    if len(block.results) != 1:
-        refuse(block.span, "a pattern with several results")
     if rule.via is not None:
         refuse(rule.via.span, "`rewrite via`")
     frame = Frame(rule.scope, rule.params, header_dims(rule.ast.params))
     for assign in block.assigns:
         frame = _assign(assign, frame)
-    return _lower(plain(block.results[0]), frame)
+    results = tuple(_lower(plain(result), frame) for result in block.results)
+    return results[0] if len(results) == 1 else tied(results, rule)
 
 
 def _assign(assign: ast.Assign, frame: Frame) -> Frame:

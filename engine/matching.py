@@ -16,7 +16,7 @@ from .lowering import lower
 from .nodeview import Views
 from .patterns import height, operands, roots
 from .ruleset import Rule, looks_beside
-from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Env, Matcher
+from .steps import DEFERRED, NODES, OTHERS, TAKE, UNBOUND, VIEWS, Env, Matcher
 from .verdicts import asks_facts_only
 from .witness import Witness
 
@@ -45,7 +45,7 @@ class CompiledRule:
     def run(self, node: Node, views: Views | Witness, take: Callable[[Candidate], bool]) -> bool:
         """Hand candidates at ``node`` to ``take``, in order, until it returns True."""
         env: Env = list(self._blank)
-        env[VIEWS], env[NODES], env[DEFERRED], env[TAKE] = views, [], [], take
+        env[VIEWS], env[NODES], env[DEFERRED], env[TAKE], env[OTHERS] = views, [], [], take, []
         return self._match(node, env)
 
 
@@ -56,7 +56,7 @@ def compile_rule(rule: Rule) -> CompiledRule:
     compiler = Compiler()
     matcher = compiler.compile(term, compiler.finish())
     names, anywhere = roots(term)
-    blank = (None, None, None, None, *[UNBOUND] * (compiler.size - steps.FIRST_FREE))
+    blank = (*[None] * steps.FIRST_FREE, *[UNBOUND] * (compiler.size - steps.FIRST_FREE))
     wide, far = looks_beside(rule), height(term)
     by_facts = not wide and asks_facts_only(rule)
     alike = far <= 1 and by_facts

@@ -144,6 +144,18 @@ class Bounds:
 
 
 @frozen
+class Several:
+    """Several results: the first at the node where the rule is tried, each other one elsewhere in the graph.
+
+    ``ties`` has, for each of the others, names that it has in common with those before it.
+    """
+
+    first: Term
+    others: tuple[Term, ...]
+    ties: tuple[tuple[str, ...], ...]
+
+
+@frozen
 class Rest:
     """``*name`` in a list pattern; the name is None for ``*_``."""
 
@@ -167,6 +179,7 @@ Term: TypeAlias = (
     | Through
     | Sequence
     | Bounds
+    | Several
 )
 
 
@@ -183,14 +196,16 @@ def roots(term: Term) -> tuple[frozenset[str], bool]:
     match term:
         case Op(family):
             return frozenset({family.name}), False
+        case Several(first):
+            return roots(first)
         case Alternatives(options):
             found = [roots(option) for option in options]
             return frozenset().union(*(names for names, _ in found)), any(wide for _, wide in found)
         case Shared(_, inner) | As(inner, _) | Absent(_, inner) | Maybe(_, inner):
             return roots(inner)
         case Through(inner, step):
-            first, second = roots(inner), roots(step)
-            return first[0] | second[0], first[1] or second[1]
+            here, below = roots(inner), roots(step)
+            return here[0] | below[0], here[1] or below[1]
         case _:
             return frozenset(), True
 
@@ -207,13 +222,13 @@ def operands(term: Term) -> tuple[frozenset[str], ...]:
         case Alternatives(options):
             each = [operands(option) for option in options]
             return (frozenset().union(*(one[0] for one in each)),) if all(each) else ()
-        case Shared(_, inner) | As(inner, _) | Absent(_, inner):
+        case Shared(_, inner) | As(inner, _) | Absent(_, inner) | Several(inner):
             return operands(inner)
     return ()
 
 
 def height(term: Term) -> float:
-    """How far below the root a pattern looks, in edges of the graph; infinite behind a `Through`."""
+    """How far below the root a pattern looks, in edges; infinite behind a `Through`, and where it looks elsewhere."""
     match term:
         case Op(_, args):
             return 1 + max((height(inner) for _, inner in args), default=0)
@@ -227,7 +242,7 @@ def height(term: Term) -> float:
             return height(inner)
         case Sequence(items):
             return max((height(item) for item in items if not isinstance(item, Rest)), default=0)
-        case Through():
+        case Through() | Several():
             return inf
     return 0
 

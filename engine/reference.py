@@ -51,11 +51,25 @@ def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:
     assigns |= {assign.targets[0]: (assign, 0) for assign in wholes if assign.targets[0] not in assigns}
     dims = header_dims(rule.ast.params) - rule.scope.constants.keys()
     frame = Frame(views, rule.scope, frozenset(names), dims, assigns)
-    (result,) = rule.match.results
-    for state in match(result, node, State(), frame, None):
-        if state.nodes:
-            bindings = {name: state.names.get((frame, name)) for name in names}
-            yield Candidate(node, bindings, state.nodes, state.deferred)
+    first, *others = rule.match.results
+    for state in match(first, node, State(), frame, None):
+        for results, after in _match_elsewhere(others, (node,), state, frame) if state.nodes else ():
+            if all(result in after.nodes for result in results):
+                bindings = {name: after.names.get((frame, name)) for name in names}
+                yield Candidate(node, bindings, after.nodes, after.deferred, results[1:])
+
+
+def _match_elsewhere(
+    patterns: Sequence[Pattern], results: tuple[Node, ...], state: State, frame: Frame
+) -> Iterator[tuple[tuple[Node, ...], State]]:
+    """The results behind the first, each at any node of the graph that is not one of the results before it."""
+    if not patterns:
+        yield results, state
+        return
+    for node in frame.views.graph.nodes:
+        if node not in results:
+            for after in match(patterns[0], node, state, frame, None):
+                yield from _match_elsewhere(patterns[1:], (*results, node), after, frame)
 
 
 def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot | None) -> States:

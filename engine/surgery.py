@@ -11,7 +11,7 @@ from torch.fx import Node
 from ..dsl import ast
 from .agreement import is_dense, same_strides
 from .candidates import Match, Mismatch
-from .effects import EffectIndex, lost_sharing_problem, new_sharing, sharing_problem
+from .effects import EffectIndex, joint_problem, lost_sharing_problem, new_sharing, sharing_problem
 from .emission import Emitter, Refusal
 from .expansion import expand
 from .gradients import gradient_problem, lets_through
@@ -21,6 +21,7 @@ from .metadata import MISSING, Propagation
 from .nodeview import Views, level_of
 from .observers import is_observer
 from .replays import Recording, mark_agreeing, recall, record, replay
+from .room import make_room
 from .settling import settle
 
 _STRIDES = frozenset({"strides"})
@@ -46,8 +47,11 @@ def apply(
 ) -> Applied | Mismatch:
     """Rewrite one match. A Mismatch, or any exception, leaves the graph as it was."""
     mark = journal.mark()
-    emitter = Emitter(match, views, journal, propagation, _level(match), match.root.next)
     try:
+        place = make_room(match, effects, journal)
+        if isinstance(place, Mismatch):
+            return place
+        emitter = Emitter(match, views, journal, propagation, _level(match), place)
         outcome = _splice(emitter, effects, mark)
     except Refusal as refusal:
         outcome = refusal.mismatch
@@ -101,9 +105,13 @@ def _placed(
     results = expand(body, emitter) if recording is None else replay(recording, emitter)
     if recording is None:
         record(emitter, results)
-    pairs = _pairs(emitter.match.root, results, emitter)
+    pairs = _pairs(emitter.match, results)
     if isinstance(pairs, Mismatch):
         return pairs
+    declared = "aliasing" in emitter.match.rule.changes
+    problem = joint_problem(pairs, effects, declared=declared) if emitter.match.others else None
+    if problem is not None:
+        return problem
     final = []
     for old, new in pairs:
         placed = _place(old, new, emitter, effects, notes)
@@ -114,16 +122,36 @@ def _placed(
 
 
 # ------------------------------------------------------------------------ pairs
-def _pairs(root: Node, results: Sequence[Any], emitter: Emitter) -> list[tuple[Node, Node]] | Mismatch:
-    """Which value takes the place of which: the root's, or each item's where the root is a tuple."""
-    value = results[0] if len(results) == 1 else tuple(results)
+def _pairs(match: Match, results: Sequence[Any]) -> list[tuple[Node, Node]] | Mismatch:
+    """Which value takes the place of which: each result's, or each item's where a result is a tuple.
+
+    A result that is kept may go without a new value.
+    """
+    same = Mismatch("structure", "the replacement is what is there already", match.root)
+    if not match.others:
+        value = results[0] if len(results) == 1 else tuple(results)
+        return same if value is match.root else _replaced(match.root, value)
+    old = match.results
+    if len(results) < len(old):
+        old = tuple(node for node in old if node not in match.kept)
+    if len(results) != len(old):
+        return Mismatch("structure", f"{len(results)} new values for {len(old)} results", match.root)
+    pairs = []
+    for node, value in zip(old, results, strict=True):
+        more = _replaced(node, value)
+        if isinstance(more, Mismatch):
+            return more
+        pairs += more
+    return pairs or same
+
+
+def _replaced(old: Node, value: Any) -> list[tuple[Node, Node]] | Mismatch:
+    """One value of the graph, or its items, with what takes their place; nothing where it stays."""
     if isinstance(value, tuple):
-        return _item_pairs(root, value)
+        return _item_pairs(old, value)
     if not isinstance(value, Node):
-        return Mismatch("interface", f"a value of the graph would become the {type(value).__name__} {value}", root)
-    if value is root:
-        return Mismatch("structure", "the replacement is what is there already", root)
-    return [(root, value)]
+        return Mismatch("interface", f"a value of the graph would become the {type(value).__name__} {value}", old)
+    return [] if value is old else [(old, value)]
 
 
 def _item_pairs(root: Node, values: tuple[Any, ...]) -> list[tuple[Node, Node]] | Mismatch:

@@ -54,7 +54,7 @@ def recall(compiled: CompiledRule, root: Node, views: Views) -> Match | None:
     for trace in views.memory.alike.get((compiled, sketch.number), ()) if sketch is not None else ():
         match = follow(trace, root, views)
         if match is not None:
-            return match if read_outside(root, match.nodes, match.kept) is None else None
+            return match if read_outside((root,), match.nodes, match.kept) is None else None
     return None
 
 

@@ -38,9 +38,14 @@ class Verdict:
 def asks_facts_only(rule: Rule) -> bool:
     """Whether guards and replacement of a rule depend on nothing but literals and the facts of captured values.
 
-    Whether a value is constant depends on writes elsewhere, users and paths on the place.
+    Whether a value is constant depends on writes elsewhere, users and paths on the place, and so does what else
+    a rule with several results finds in the graph.
     """
-    if rule.freeze or any(param.type is not None and param.type.qualifier == "const" for param in rule.ast.params):
+    if (
+        rule.freeze
+        or len(rule.match.results) > 1
+        or any(param.type is not None and param.type.qualifier == "const" for param in rule.ast.params)
+    ):
         return False
     words = _BY_PLACE | rule.scope.helpers.keys()
     exprs: list[Part] = list(map(expression_of, rule.conditions))

@@ -79,12 +79,21 @@ def draw_rule(random: Random, root: Node, views: Views, name: str) -> Rule:
     """A rule whose pattern was read off the graph at ``root``."""
     slips = (None, None, None, None, "names", "names", "literals", "arguments", "ops")
     writer = Writer(random, views, _WAYS, random.choice(slips))
-    result = writer.op(root, random.choice((1, 2, 2, 3, 4)))
-    block = ast.Block(tuple(writer.assigns), (result,))
+    results = [writer.op(root, random.choice((1, 2, 2, 3, 4)))]
+    while random.random() < 0.25:
+        results.append(writer.op(random.choice(_neighbours(root, views)), random.choice((1, 1, 2))))
+    block = ast.Block(tuple(writer.assigns), tuple(results))
     params = [ast.Param(leaf, _DIMS if leaf == writer.measured else None) for leaf in writer.leaves]
     template = {"f": random.choice(("relu", "tanh"))}
     scope = Scope(load_table(), CONSTANTS, {**PATTERNS, **writer.patterns}, OPSETS, template)
     return Rule(name, ast.Rule(name, tuple(params), (ast.Match(block),)), scope)
+
+
+def _neighbours(node: Node, views: Views) -> list[Node]:
+    """Nodes that another result of the same rule may stand at: they have an input in common, or one reads the other."""
+    sources = [node, *node.all_input_nodes]
+    near = dict.fromkeys([*sources, *(user for source in sources for user in source.users)])
+    return [one for one in near if views.views(one)]
 
 
 # ------------------------------------------------------------ ways to loosen

@@ -52,7 +52,8 @@ def described(candidate: Candidate) -> str:
     bindings = sorted(f"{name}={shown(value)}" for name, value in candidate.bindings.items() if value is not None)
     nodes = [node.name for node in candidate.nodes]
     deferred = [f"{format_expr(expr)} == {shown(value)}" for expr, value in candidate.deferred]
-    return f"{candidate.root.name}: {bindings} covers {nodes} if {deferred}"
+    results = [node.name for node in (candidate.root, *candidate.others)]
+    return f"{results}: {bindings} covers {nodes} if {deferred}"
 
 
 def is_refused(rule: Rule) -> bool:
