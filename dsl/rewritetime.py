@@ -18,8 +18,11 @@ from .vocabulary import DTYPES, FACTS, MEASURES, VOCABULARY
 from .walking import Part, dotted, parts
 
 _ASK_ONLY = frozenset(
-    {"users", "is_input", "path", "same_device", "same_dtype", "same_shape", "broadcastable", "is_contiguous", "len"}
-)
+    {
+        "broadcastable", "depends_on", "is_const", "is_contiguous", "is_input", "is_number", "is_output", "is_symbolic",
+        "is_tensor", "len", "op", "path", "same", "same_device", "same_dtype", "same_shape", "user_ops", "users",
+    }
+)  # fmt: skip
 """Functions that look at facts and never at the elements of a tensor."""
 
 

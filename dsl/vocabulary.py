@@ -58,12 +58,25 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "promote_types": Word(2, 2, "the dtype that torch computes two dtypes in"),
         # the graph
         "broadcastable": Word(2, 2, "true if a tensor (or shape) broadcasts to a shape without growing it"),
-        "is_contiguous": Word(1, 1, "true if the tensor is dense in row-major order"),
+        "depends_on": Word(2, 2, "true if the first value is computed, over whatever steps, from the second"),
+        "is_const": Word(
+            1, 1, "true if the value is known at rewrite time: a number, a parameter, a buffer not written to"
+        ),
+        "is_contiguous": Word(1, 2, "true if the tensor is dense in row-major order, or in that of a memory format"),
         "is_input": Word(1, 1, "true if the value is an input of the graph"),
+        "is_number": Word(1, 1, "true if the value is a Python int or float (not a bool)"),
+        "is_output": Word(1, 1, "true if the value is an output of the graph"),
+        "is_symbolic": Word(1, 1, "true if the value is a size that is not known yet"),
+        "is_tensor": Word(1, 1, "true if the value is a tensor"),
+        "op": Word(1, 1, 'name of the op that computes the value; `"input"` or `"constant"` if none does'),
         "path": Word(1, 1, 'module path of the node, such as `"encoder.layer.0"`; `""` if it has none'),
+        "same": Word(2, 2, "true if both are the same value of the graph, or equal constants"),
         "same_device": Word(1, None, "true if all tensors (or all in the lists) live on one device"),
         "same_dtype": Word(1, None, "true if all tensors (or all in the lists) have one dtype"),
         "same_shape": Word(1, None, "true if all tensors (or all in the lists) have one shape"),
+        "user_ops": Word(
+            1, 1, 'names of the ops that read the value, in graph order; `"output"` where it leaves the graph'
+        ),
         "users": Word(1, 1, "number of nodes that read the value, observers left out"),
         # measures, for `shrinks`
         "count": Word(1, 1, "number of nodes of an op in the graph"),
@@ -95,7 +108,9 @@ FACTS: Mapping[str, str] = MappingProxyType(
 CONSTANTS: frozenset[str] = frozenset({"True", "False", "None", "inf", "nan", "pi"})
 """Names with a value of their own, in every expression."""
 
-FORMATS: frozenset[str] = frozenset({"strided", "contiguous_format", "channels_last", "preserve_format"})
+FORMATS: frozenset[str] = frozenset(
+    {"strided", "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"}
+)
 """Names of torch layouts and memory formats, in every expression."""
 
 DTYPES: Mapping[str, str] = MappingProxyType(

@@ -133,8 +133,10 @@ _TENSOR_FACTS: Mapping[str, Callable[[Tensorlike], object]] = {
 }
 
 
-def is_contiguous(value: Tensorlike) -> bool:
+def is_contiguous(value: Tensorlike, channels_last: int | None = None) -> bool:
     """Whether the tensor is dense in row-major order, for every size.
+
+    With ``channels_last``, whether it has so many dims and is dense with the channels innermost.
 
     >>> is_contiguous(torch.ones(2, 3)), is_contiguous(torch.ones(2, 3).T)
     (True, False)
@@ -142,7 +144,12 @@ def is_contiguous(value: Tensorlike) -> bool:
     fact = tensor_fact(value, "strides")
     expected: Size = 1
     truths: list[Truth] = []
-    for size, stride in reversed(list(zip(fact.shape, fact.stride(), strict=True))):
+    dims = list(zip(fact.shape, fact.stride(), strict=True))
+    if channels_last is not None:
+        if len(dims) != channels_last:
+            return False
+        dims = [dims[0], *dims[2:], dims[1]]
+    for size, stride in reversed(dims):
         if truth_of(partial(equal, size, 0)) is True:
             return True
         truths.append(truth_of(partial(_either, (size, 1), (stride, expected))))

@@ -6,7 +6,7 @@ rules. Both are immutable and hold no state of any graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, TypeVar, overload
@@ -16,7 +16,7 @@ from attrs import field, frozen
 from ..dsl import ast as tree
 from ..dsl.nearest import did_you_mean
 from ..dsl.source import FxrulesError, Problem
-from ..dsl.walking import names_in
+from ..dsl.walking import Part, walk
 from .families import FamilyTable
 
 _Clause = TypeVar("_Clause")
@@ -155,11 +155,25 @@ def expression_of(clause: tree.Where | tree.Let) -> tree.Expr:
     return clause.assign.value if isinstance(clause, tree.Let) else clause.condition
 
 
+def looks_everywhere(rule: Rule) -> bool:
+    """Whether a rule asks for what may be any number of nodes away."""
+    return _asks(rule, {"depends_on"})
+
+
 def looks_beside(rule: Rule) -> bool:
     """Whether a rule sees more than its pattern: users of leaves, items of a tuple it takes apart, a helper's view."""
-    words = {"users", *rule.scope.helpers}
-    asks = any(name.id in words for one in rule.conditions for name in names_in(expression_of(one)))
+    asks = _asks(rule, {"users", "user_ops", "is_output", *rule.scope.helpers})
     return asks or any(len(assign.targets) > 1 for assign in rule.match.assigns)
+
+
+def _asks(rule: Rule, words: Set[str]) -> bool:
+    """Whether a condition calls one of these functions, as ``users(x)`` or as ``x.users()``."""
+    parts = (part for condition in rule.conditions for part in walk(expression_of(condition)))
+    return any(_word(part) in words for part in parts)
+
+
+def _word(part: Part) -> str:
+    return part.id if isinstance(part, tree.Name) else part.name if isinstance(part, tree.Attribute) else ""
 
 
 @frozen(eq=False, repr=False)

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.fx import Node
 
 from . import facts
 from .facts import Capture, describe, tensor_fact, tensors_in
+from .surroundings import ABOUT_THE_GRAPH
 from .truth import (
     SYMBOLIC,
     Declined,
@@ -30,6 +30,10 @@ from .truth import (
     truth_of,
 )
 
+# The number of dims that a memory format is about, None for any.
+_ORDERS: Mapping[object, int | None] = {
+    torch.contiguous_format: None, torch.channels_last: 4, torch.channels_last_3d: 5,
+}  # fmt: skip
 LONGEST = 10_000
 """More items than this no list of a rule may have."""
 
@@ -210,34 +214,12 @@ def _same(what: str, read: Callable[[torch.Tensor], object], *values: object) ->
     return conjunction(truth_of(partial(agree, tensor)) for tensor in tensors[1:])
 
 
-def _is_contiguous(value: object) -> bool:
+def _is_contiguous(value: object, order: object = torch.contiguous_format) -> bool:
     if not isinstance(value, Capture | torch.Tensor):
         raise Declined(f"{describe(value)} is not a tensor")
-    return facts.is_contiguous(value)
-
-
-def _is_input(value: object) -> bool:
-    match value:
-        case Capture(_, Node() as node, views):
-            return node.op == "placeholder" and node.name not in views.lifted
-    return False
-
-
-def _path(value: object) -> str:
-    match value:
-        case Capture(_, Node() as node):
-            stack = list((node.meta.get("nn_module_stack") or {}).values())
-            return str(stack[-1][0]) if stack else ""
-    return ""
-
-
-def _users(value: object) -> int:
-    match value:
-        case None:
-            return 0
-        case Capture(_, Node() as node, views):
-            return len(views.users(node))
-    raise Declined(f"the users of {describe(value)} are not known")
+    if order not in _ORDERS:
+        raise Declined(f"{describe(order)} is no order of memory: contiguous_format, channels_last or channels_last_3d")
+    return facts.is_contiguous(value, _ORDERS[order])
 
 
 WORDS: Mapping[str, Callable[..., object]] = {
@@ -273,12 +255,10 @@ WORDS: Mapping[str, Callable[..., object]] = {
     "promote_types": _promote_types,
     "broadcastable": _broadcastable,
     "is_contiguous": _is_contiguous,
-    "is_input": _is_input,
-    "path": _path,
     "same_device": partial(_same, "device", lambda tensor: tensor.device),
     "same_dtype": partial(_same, "dtype", lambda tensor: tensor.dtype),
     "same_shape": partial(_same, "shape", lambda tensor: tuple(tensor.shape)),
-    "users": _users,
+    **ABOUT_THE_GRAPH,
 }
 """Every word but the measures ``count`` and ``depth``, which take an op name: see `measures`."""
 
