@@ -6,7 +6,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint bench install format clean
+.PHONY: demo test lint bench soak install format clean
 .DEFAULT_GOAL := test
 
 install: $(STAMP)
@@ -36,6 +36,10 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m benchmarks
+
+# Random programs against random rules, for five minutes or SECONDS=..., from another SEED=... each time.
+soak: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/soak.py $(or $(SECONDS),300) $(or $(SEED),$(shell date +%s))
 
 clean:
 	rm -rf .venv build dist src/fxrules.egg-info

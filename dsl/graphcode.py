@@ -15,7 +15,7 @@ from .places import Place, Role, misplaced, unbound
 from .scopes import FileScope, find_opset, find_pattern
 from .signatures import OpParam, OpSignature
 from .source import Problem, Span
-from .vocabulary import FACTS, VOCABULARY
+from .vocabulary import COMPARISONS, FACTS, VOCABULARY
 from .walking import dotted
 
 
@@ -57,6 +57,9 @@ def check_graph(expr: Argument | ast.Slice, place: Place, *, operand: bool = Fal
         case ast.Binary(op, left, right) if op != "??":
             yield from check_graph(left, place, operand=True)
             yield from check_graph(right, place, operand=True)
+        case ast.Compare((op,), operands) if op in COMPARISONS:
+            for one in operands:
+                yield from check_graph(one, place)
         case ast.Unary(op, value) if op != "not":
             yield from check_graph(value, place)
         case ast.IfElse(then, test, other) if place.now is not None:
@@ -139,11 +142,11 @@ def _check_at_rewrite_time(expr: ast.Expr, place: Place) -> Iterator[Problem]:
     if place.now is not None:
         yield from place.now(expr)
         return
-    words = {ast.Compare: "a comparison", ast.And: "`and`", ast.Comprehension: "a comprehension", ast.Dict: "a dict"}
+    words = {ast.Compare: "this comparison", ast.And: "`and`", ast.Comprehension: "a comprehension", ast.Dict: "a dict"}
     words |= {ast.Binary: "`??`", ast.Unary: "`not`", ast.IfElse: "`if`"}
     hint = "conditions stand in `where`, computed values in `let`"
     if isinstance(expr, ast.Compare):
-        hint = "graph code is ops: `gt(x, 0)` compares tensors; conditions stand in `where`"
+        hint = "in graph code `x > 0` is an op on two values; conditions stand in `where`"
     yield misplaced(expr, words[type(expr)], place, hint)
 
 

@@ -166,6 +166,11 @@ VALUE_TYPES: Mapping[str, str] = MappingProxyType(
 )
 """Types that stand without brackets. A leaf without a type is any value."""
 
+COMPARISONS: Mapping[str, str] = MappingProxyType(
+    {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+)
+"""What a comparison of two values means in graph code."""
+
 NUMERIC_LEVELS: tuple[str, ...] = ("bitwise", "rounding", "approx", "differs")
 WAIVERS: tuple[str, ...] = (
     "signed_zero",

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from ..dsl import ast
+from ..dsl.vocabulary import COMPARISONS
 from . import operators
 from .candidates import Config
 from .emission import Emitter
@@ -58,6 +59,8 @@ class _Code:
                 return self.value(right) if first is None else first
             case ast.Binary(op, left, right) if op in BINARY_FAMILIES:
                 return self.operation(BINARY_FAMILIES[op], op, self.value(left), self.value(right))
+            case ast.Compare((op,), operands) if op in COMPARISONS:
+                return self.comparison(expr, op, operands)
             case ast.Call():
                 return self.call(expr)
             case ast.Attribute(base, name) if self.is_value(base) and name in self.families:
@@ -105,6 +108,11 @@ class _Code:
             return operators.unary(op, *operands) if len(operands) == 1 else operators.binary(op, *operands)
         except Declined as declined:
             raise self.emitter.refusal("where", f"the replacement cannot be computed: {declined}") from declined
+
+    def comparison(self, expr: ast.Compare, op: str, operands: tuple[ast.Expr, ...]) -> Any:
+        values = [self.value(one) for one in operands]
+        graph_code = any(isinstance(one, Node | ModuleAttr) for one in values)
+        return self.emitter.op(COMPARISONS[op], *values) if graph_code else self.now(expr)
 
     def is_value(self, expr: ast.Expr) -> bool:
         """Whether a dotted expression begins with a value, and not with a module such as ``aten``."""

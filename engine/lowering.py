@@ -10,6 +10,7 @@ from attrs import evolve
 from ..dsl import ast
 from ..dsl.nearest import did_you_mean
 from ..dsl.source import Span
+from ..dsl.vocabulary import COMPARISONS
 from .families import Family
 from .frames import (
     BINARY_FAMILIES,
@@ -101,6 +102,8 @@ def _lower(expr: ast.Expr, frame: Frame) -> Term:
             refuse(span, "`??` in a pattern", "`??` takes the first bound value in `where`, `let` and `rewrite`")
         case ast.Binary(op, left, right):
             return _operator(BINARY_FAMILIES[op], (left, right), frame)
+        case ast.Compare((op,), operands) if op in COMPARISONS:
+            return _operator(COMPARISONS[op], operands, frame)
         case ast.Unary(op, operand, span=span) if op in UNARY_FAMILIES:
             return _operator(UNARY_FAMILIES[op], (operand,), frame)
         case ast.Attribute(value, name):

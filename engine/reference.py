@@ -103,7 +103,7 @@ def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot
                 if isinstance(missing, ast.Optional) and isinstance(missing.value, ast.Name):
                     for after in _absent(missing, state, frame):
                         yield from match(other, value, after, frame, slot)
-        case ast.Unary() | ast.Attribute():
+        case ast.Unary() | ast.Attribute() | ast.Compare():
             yield from _match_operator(pattern, value, state, frame)
         case ast.Index(base, items):
             yield from _match_getitem(base, items, value, state, frame)

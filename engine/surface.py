@@ -18,6 +18,7 @@ BINARY: Mapping[str, str] = {
     "<<": "bitwise_left_shift", ">>": "bitwise_right_shift", "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor",
 }  # fmt: skip
 UNARY: Mapping[str, str] = {"-": "neg", "~": "bitwise_not"}
+COMPARED: Mapping[str, str] = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
 @frozen
@@ -49,6 +50,8 @@ def op_of(pattern: Pattern) -> Op | None:
             return pattern
         case ast.Binary(op, left, right) if op in BINARY:
             return Op(BINARY[op], (left, right))
+        case ast.Compare((op,), operands) if op in COMPARED:
+            return Op(COMPARED[op], operands)
         case ast.Unary(op, operand) if op in UNARY:
             return Op(UNARY[op], (operand,))
         case ast.Attribute(base, name):

@@ -35,6 +35,12 @@ class Program:
         tensors = [node for node, value in self.values.items() if isinstance(value, Tensor)]
         return self.random.choice(tensors[-4:] if self.random.random() < 0.6 else tensors)
 
+    def read(self) -> Node:
+        """A tensor that something has just read: a write to it comes between that and what will read its result."""
+        sources = [one for node in list(self.values)[-3:] for one in node.all_input_nodes]
+        tensors = [one for one in sources if isinstance(self.values[one], Tensor)]
+        return self.random.choice(tensors) if tensors and self.random.random() < 0.7 else self.any()
+
     def like(self, node: Node) -> Node:
         """Another tensor of the same shape, if there is one."""
         shape = self.values[node].shape
@@ -93,13 +99,18 @@ def _index(p: Program) -> Any:
 
 
 def _stored(p: Program) -> Any:
-    (value, index), _ = _index(p)
-    return (value, index, 0.25), {}
+    _, index = _index(p)[0]
+    return (p.read(), index, 0.25), {}
 
 
 def _out(p: Program) -> Any:
-    first = p.any()
-    return (first, 1), {"out": p.like(first)}
+    out = p.read()
+    return (p.like(out), 1), {"out": out}
+
+
+def _written(p: Program) -> Any:
+    out = p.read()
+    return (out, p.like(out) if p.random.random() < 0.6 else 2), {}
 
 
 def _dropped(p: Program) -> Any:
@@ -120,10 +131,10 @@ VIEWING = (
     Step(("view", "reshape"), lambda p: ((p.any(), -1), {})),
 )
 WRITING = (
-    Step(("add_", "mul_", "copy_", torch.Tensor.sub_, operator.iadd, operator.imul), _two),
-    Step(("relu_", "neg_", "zero_", torch.relu_), _one),
+    Step(("add_", "mul_", "copy_", torch.Tensor.sub_, operator.iadd, operator.imul), _written),
+    Step(("relu_", "neg_", "zero_", torch.relu_), lambda p: ((p.read(),), {})),
     Step((operator.setitem,), _stored),
-    Step((F.relu,), lambda p: ((p.any(), True), {})),
+    Step((F.relu,), lambda p: ((p.read(), True), {})),
     Step((torch.add,), _out),
 )
 RANDOM = (Step((F.dropout,), _dropped), Step((torch.rand_like, torch.randn_like), _one), Step(("bernoulli",), _one))
@@ -144,8 +155,9 @@ def draw_program(random: Random, steps: int = 14) -> tuple[GraphModule, tuple[Te
             for place in range(len(program.values[made])):
                 if random.random() < 0.8:
                     program.call(operator.getitem, (made, place), {})
-    outputs = [program.any() for _ in range(random.randint(1, 3))]
-    program.graph.output(tuple(outputs))
+    tensors = [node for node, value in program.values.items() if isinstance(value, Tensor)]
+    outputs = [node for node in tensors if not node.users and random.random() < 0.8]  # else faults would not show
+    program.graph.output((*outputs, *random.sample(tensors, random.choice((0, 1, 2)))))
     return GraphModule(nn.Module(), program.graph), inputs
 
 

@@ -21,6 +21,19 @@ SHOWN = {
         "scaled_dot_product_attention: 0 before, 12 after",
         "outputs on fresh inputs: agree (rounding",
     ],
+    "decompose_relu": [
+        "level torch: 4 ReLUs taken apart, 0 left",
+        "level aten: 4 ReLUs taken apart, 0 left",
+        "agree (bitwise, except nan, signed_zero",
+        "= torch.ops.aten.where.ScalarOther(",
+    ],
+    "exact_targets": [
+        "text.add_becomes_sub: its contract is `differs`: allow it with numerics='differs'",
+        "sub = torch.sub(x, y)",
+        "add_1 = x + y",
+        "torch.add(x, y, alpha = 2)",
+        "[1512.0, 8019.0] -> [1008.0, 4455.0]",
+    ],
     "first_rule": ["text.merge_scales fired 1", "agree (rounding"],
     "find_patterns": ["<text.unscaled_attention at softmax_1: 3 nodes>", "'E': 64"],
     "resnet_fold": [
