@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from attrs import define, field, frozen
 from torch.fx import Graph, Node
 
@@ -82,7 +84,8 @@ class Run:
     """One run over one graph.
 
     ``changed`` has the nodes touched in this round (True: with other content), ``again``
-    what is to be tried in every round, ``failed`` what need not be tried at equal nodes.
+    what is to be tried in every round, ``failed`` what need not be tried at equal nodes,
+    ``latest`` the nodes that the last firing made. A match of ``barred`` nodes is refused.
     """
 
     work: Workspace
@@ -96,6 +99,8 @@ class Run:
     changed: dict[Node, bool] = field(factory=dict)
     again: set[tuple[CompiledRule, Node]] = field(factory=set)
     failed: dict[tuple[CompiledRule, int], list[Mismatch]] = field(factory=dict)
+    latest: tuple[Node, ...] = ()
+    barred: Set[Node] = frozenset()
     lint_seconds: float = 0.0
 
     @property
@@ -135,13 +140,13 @@ def sweep(state: Run, dispatch: Dispatch, near: Nearness | None = None) -> None:
         for compiled in dispatch.at(node, views):
             if near is not None and not near.reaches(compiled, node) and (compiled, node) not in state.again:
                 continue
-            if _fire(state, compiled, node):
+            if fire(state, compiled, node):
                 if state.exhausted:
                     return
                 break
 
 
-def _fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
+def fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
     """Try one rule at one node; True if it rewrote something."""
     views, freeze = state.work.views, state.policy.freeze
     tally = state.tallies[compiled.rule.name]
@@ -151,11 +156,14 @@ def _fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
     if known is not None:
         tally.refuse(node, known)
         return False
-    recalled = None if sketch is None or state.dry else recall(compiled, node, views)
+    recalled = None if sketch is None or state.dry or state.barred else recall(compiled, node, views)
     refused: list[Mismatch] = []
     witness = Witness(views)
 
     def take(candidate: Candidate) -> bool:
+        if state.barred and not state.barred.isdisjoint(candidate.nodes):
+            refused.append(Mismatch("pipeline", "a `once` step leaves what the rule itself has made alone", node))
+            return False
         match = accept(compiled.rule, candidate, views, freeze=freeze)
         if isinstance(match, Match) and sketch is not None and recalled is None and not refused:
             remember(compiled, match, witness)
@@ -193,6 +201,7 @@ def _rewritten(state: Run, match: Match) -> Match | Mismatch:
     state.history.append((match.rule.name, site))
     depth = 1 + max([state.depths.get(one, 0) for one in match.nodes])
     state.depths.update(dict.fromkeys(applied.new_nodes, depth))
+    state.latest = applied.new_nodes
     for node, other in applied.touched.items():
         state.changed[node] = other or state.changed.get(node, False)
     return match
