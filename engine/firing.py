@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-
 from attrs import define, field, frozen
 from torch.fx import Graph, Node
 
@@ -85,7 +83,7 @@ class Run:
 
     ``changed`` has the nodes touched in this round (True: with other content), ``again``
     what is to be tried in every round, ``failed`` what need not be tried at equal nodes,
-    ``latest`` the nodes that the last firing made. A match of ``barred`` nodes is refused.
+    ``latest`` the nodes that the last firing made.
     """
 
     work: Workspace
@@ -100,7 +98,6 @@ class Run:
     again: set[tuple[CompiledRule, Node]] = field(factory=set)
     failed: dict[tuple[CompiledRule, int], list[Mismatch]] = field(factory=dict)
     latest: tuple[Node, ...] = ()
-    barred: Set[Node] = frozenset()
     lint_seconds: float = 0.0
 
     @property
@@ -156,14 +153,11 @@ def fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
     if known is not None:
         tally.refuse(node, known)
         return False
-    recalled = None if sketch is None or state.dry or state.barred else recall(compiled, node, views)
+    recalled = None if sketch is None or state.dry else recall(compiled, node, views)
     refused: list[Mismatch] = []
     witness = Witness(views)
 
     def take(candidate: Candidate) -> bool:
-        if state.barred and not state.barred.isdisjoint(candidate.nodes):
-            refused.append(Mismatch("pipeline", "a `once` step leaves what the rule itself has made alone", node))
-            return False
         match = accept(compiled.rule, candidate, views, freeze=freeze)
         if isinstance(match, Match) and sketch is not None and recalled is None and not refused:
             remember(compiled, match, witness)
@@ -201,6 +195,8 @@ def _rewritten(state: Run, match: Match) -> Match | Mismatch:
     state.history.append((match.rule.name, site))
     depth = 1 + max([state.depths.get(one, 0) for one in match.nodes])
     state.depths.update(dict.fromkeys(applied.new_nodes, depth))
+    if match.root in match.kept:  # the next firing at a root that stays is built on this one
+        state.depths[match.root] = depth
     state.latest = applied.new_nodes
     for node, other in applied.touched.items():
         state.changed[node] = other or state.changed.get(node, False)

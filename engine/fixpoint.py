@@ -110,8 +110,10 @@ def run_rounds(state: Run, classes: list[list[CompiledRule]], limit: int | None 
             if shape in seen:
                 endless(state, seen[shape], "")
             seen[shape] = len(state.history)
-    beyond = "" if limit is None else f", and the step says `limit {limit}`"
-    return endless(state, done, f"there were still firings in round {most}{beyond}")
+    why = f"there were still firings in round {most}"
+    if limit is None:
+        return endless(state, done, why)
+    return endless(state, done, f"{why}, and the step says `limit {limit}`", "a higher limit, or none")
 
 
 def check(state: Run, fired: list[tuple[str, str]]) -> None:
@@ -126,7 +128,7 @@ def check(state: Run, fired: list[tuple[str, str]]) -> None:
         raise FxrulesError(*(Problem(None, "invariant", f"{one}; rules that fired last: {rules}") for one in found))
 
 
-def endless(state: Run, since: int, why: str) -> int:
+def endless(state: Run, since: int, why: str, hint: str = "") -> int:
     """Report rules that do not come to an end, by name and place."""
     recent = state.history[since:]
     names = list(dict.fromkeys(name for name, _ in recent))
@@ -138,7 +140,7 @@ def endless(state: Run, since: int, why: str) -> int:
         message = f"rule {quoted} undoes its own work at node `{place}`"
     else:
         message = f"these rules undo each other at node `{place}`: {quoted}"
-    hint = "give one of them a `where`, a `shrinks` measure or leave it out: rules - rules[name]"
     if len(names) == 1:
-        hint = "if it should fire once at each place: a `once` step of a pipeline; else give it a `where`"
+        hint = hint or "if it should fire once at each place: a `once` step of a pipeline; else give it a `where`"
+    hint = hint or "give one of them a `where`, a `shrinks` measure or leave it out: rules - rules[name]"
     raise FxrulesError(Problem(None, "no-fixpoint", message, hint))

@@ -34,21 +34,16 @@ def run_step(strategy: str, state: Run, classes: _Classes, limit: int | None) ->
 
 
 def _visit_start(state: Run, dispatch: Dispatch) -> None:
-    """Users before producers, only the nodes that are there now; a root that stays is tried by the other rules too.
+    """Users before producers, only the nodes that are there now; a root that stays is tried by the other rules, too.
 
-    What a rule makes is barred to it: neither its root nor what is below may come from the rule itself.
+    What is made stands behind the node that is visited, and so behind all that are visited
+    later: no rule ever sees its own work.
     """
-    made: dict[CompiledRule, set[Node]] = {}
     for node in reversed(list(state.work.graph.nodes)):
-        if id(node.target) in dispatch.barren:
-            continue
-        for compiled in dispatch.at(node, state.work.views):
+        for compiled in () if id(node.target) in dispatch.barren else dispatch.at(node, state.work.views):
             if state.exhausted or node._erased:
                 break
-            state.barred = made.get(compiled, frozenset())
-            if fire(state, compiled, node):
-                made.setdefault(compiled, set()).update(state.latest)
-    state.barred = frozenset()
+            fire(state, compiled, node)
 
 
 def _follow(state: Run, dispatch: Dispatch, done: int) -> None:
