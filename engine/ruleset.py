@@ -162,7 +162,7 @@ def looks_beside(rule: Rule) -> bool:
     return asks or any(len(assign.targets) > 1 for assign in rule.match.assigns)
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Selection:
     """A ``ruleset`` statement and the rules that it selects; ``imported`` if no more than an import led to its file."""
 
@@ -176,7 +176,7 @@ class Selection:
         return evolve(self, rules=tuple(rule for rule in self.rules if rule not in gone))
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Step:
     """A step of a pipeline and the rules that it runs; ``text`` is how it is written."""
 
@@ -185,7 +185,7 @@ class Step:
     text: str
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Pipeline:
     """A ``pipeline`` statement, and the scope that the conditions of its steps see."""
 
@@ -194,6 +194,9 @@ class Pipeline:
     steps: tuple[Step, ...]
     scope: Scope
     imported: bool = False
+
+    def __repr__(self) -> str:
+        return f"<pipeline {self.name}: {'; '.join(step.text for step in self.steps)}>"
 
     @property
     def rules(self) -> tuple[Rule, ...]:

@@ -82,6 +82,7 @@ def test_what_is_taken_away_leaves_the_steps_too() -> None:
     again = less + rules
     assert calls(fxrules.rewrite(traced, again, X, pipeline="p", numerics="differs").model) == ["cos"]
     assert (rules + rules).pipelines == rules.pipelines
+    assert repr(rules.pipelines[0]) == "<pipeline text.p: fixpoint s>"
 
 
 def test_a_pipeline_that_does_not_exist_is_named_with_the_nearest() -> None:
