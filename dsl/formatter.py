@@ -11,7 +11,7 @@ from itertools import groupby
 from . import ast
 from .comments import is_single
 from .layout import WIDTH, Align, Group, Layout, Line, Nest, fill, join, render
-from .phrases import expr_layout, format_expr, format_number, format_string, params_layout
+from .phrases import expr_layout, format_expr, format_number, format_selector, format_string, params_layout
 
 __all__ = ["format_expr", "format_file"]
 
@@ -137,7 +137,7 @@ def _statement_layout(statement: ast.Statement, width: int) -> Layout:
         case ast.Pattern(name, params, body):
             return f"pattern {name}", params_layout(params), " = ", _alternatives(body)
         case ast.Ruleset(name, selectors):
-            return f"ruleset {name.ljust(width)} = ", Align(fill([_selector(one) for one in selectors]))
+            return f"ruleset {name.ljust(width)} = ", Align(fill([format_selector(one) for one in selectors]))
     raise TypeError(f"not a statement of one line: {statement!r}")
 
 
@@ -145,10 +145,6 @@ def _family_layout(family: ast.Family) -> Layout:
     effects = "".join(f" {effect}" for effect in family.effects)
     spellings = Nest(4, (Line(), join(map(expr_layout, family.spellings), (",", Line()))))
     return f"family {family.name}", params_layout(family.params), f"{effects} =", Group(spellings)
-
-
-def _selector(selector: ast.Selector) -> str:
-    return ("- " if selector.minus else "") + selector.name + (".*" if selector.wildcard else "")
 
 
 def _alternatives(body: ast.Expr) -> Layout:
@@ -163,7 +159,10 @@ def _pipeline_text(pipeline: ast.Pipeline) -> str:
     lines = [f"pipeline {pipeline.name} {{"]
     strategy = max((len(step.strategy) for step in pipeline.steps), default=0)
     for step in pipeline.steps:
-        layout: Layout = (f"{step.strategy.ljust(strategy)} ", Align(fill([_selector(one) for one in step.selectors])))
+        layout: Layout = (
+            f"{step.strategy.ljust(strategy)} ",
+            Align(fill([format_selector(one) for one in step.selectors])),
+        )
         limit = "" if step.limit is None else f" limit {step.limit}"
         when: Layout = () if step.condition is None else (" when ", expr_layout(step.condition))
         text = " " * _INDENT + render((layout, limit, when), _INDENT, _INDENT)

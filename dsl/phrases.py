@@ -27,6 +27,26 @@ def format_expr(expr: ast.Expr) -> str:
     return render(expr_layout(expr))
 
 
+def format_selector(selector: ast.Selector) -> str:
+    """A selector of a rule set or step.
+
+    >>> format_selector(ast.Selector("shape", wildcard=True, minus=True))
+    '- shape.*'
+    """
+    return ("- " if selector.minus else "") + selector.name + (".*" if selector.wildcard else "")
+
+
+def format_step(step: ast.Step) -> str:
+    """A step of a pipeline on one line.
+
+    >>> format_step(ast.Step("fixpoint", (ast.Selector("a"), ast.Selector("b")), limit=3))
+    'fixpoint a, b limit 3'
+    """
+    limit = "" if step.limit is None else f" limit {step.limit}"
+    when = "" if step.condition is None else f" when {' '.join(format_expr(step.condition).split())}"
+    return f"{step.strategy} {', '.join(map(format_selector, step.selectors))}{limit}{when}"
+
+
 def format_string(text: str) -> str:
     r"""A string literal; whatever does not print is escaped.
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from . import ast
 from .headers import Kind
 from .nearest import did_you_mean
+from .phrases import format_expr
 from .rewritetime import Moment, check_now
 from .scopes import FileScope
 from .source import Problem, Span
-from .vocabulary import STRATEGIES
-from .walking import locate
+from .vocabulary import SITUATION, STRATEGIES
+from .walking import locate, walk
 
 
 def check_rulesets(file: ast.File, scope: FileScope) -> Iterator[Problem]:
@@ -49,6 +51,10 @@ def _check_selectors(selectors: Sequence[ast.Selector], scope: FileScope) -> Ite
 def _check_selector(selector: ast.Selector, scope: FileScope) -> Iterator[Problem]:
     alias, dot, rest = selector.name.partition(".")
     span = selector.span
+    if selector.wildcard and dot:
+        hint = f"write `{selector.name}`, or `{alias}.*` for all rules of the import"
+        yield Problem(span, "bad-selector", f"`{selector.name}` is no import: `.*` stands behind an import", hint)
+        return
     if selector.wildcard or dot:
         if alias not in scope.imports:
             what = f"`{alias}`: nothing is imported under this name"
@@ -85,9 +91,25 @@ def _check_step(step: ast.Step, scope: FileScope) -> Iterator[Problem]:
         what = f"`limit` bounds the rounds of a `fixpoint`; `{step.strategy}` has one round"
         yield Problem(locate(step.span, "limit"), "bad-step", what)
     if step.condition is not None:
-        # The device and the mode are the only things known before any rule has run.
-        moment = Moment(scope, {"device": Kind.VALUE, "mode": Kind.VALUE}, has_root=False)
+        # These are the only things known before any rule has run.
+        moment = Moment(scope, dict.fromkeys(SITUATION, Kind.VALUE), has_root=False)
         yield from check_now(step.condition, moment)
+        yield from _check_values(step.condition)
+
+
+def _check_values(condition: ast.Expr) -> Iterator[Problem]:
+    """A comparison with a value that can never be: the step would be skipped for ever, without an error."""
+    for part in walk(condition):
+        if not isinstance(part, ast.Compare):
+            continue
+        names = [one.id for one in part.operands if isinstance(one, ast.Name) and SITUATION.get(one.id)]
+        lists = [one.items for one in part.operands if isinstance(one, ast.List | ast.Tuple)]
+        for text in (one for one in [*part.operands, *chain(*lists)] if isinstance(one, ast.String)):
+            for name in names:
+                if text.value not in SITUATION[name]:
+                    known = " or ".join(f'"{one}"' for one in SITUATION[name])
+                    what = f"`{name}` is {known}, never {format_expr(text)}"
+                    yield Problem(text.span, "bad-step", what, did_you_mean(text.value, SITUATION[name]))
 
 
 def _start(span: Span | None, word: str) -> Span | None:

@@ -184,5 +184,10 @@ WAIVERS: tuple[str, ...] = (
 )
 CHANGES: tuple[str, ...] = ("aliasing", "strides", "dtype", "device", "shape")
 EFFECTS: tuple[str, ...] = ("pure", "commutative", "random", "mutates")
+SITUATION: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"device": (), "mode": ("train", "eval"), "level": ("torch", "aten")}
+)
+"""What the condition of a step knows, and the values that it can have (none listed: a torch.device)."""
+
 STRATEGIES: tuple[str, ...] = ("fixpoint", "once", "sweep")
 REQUIREMENTS: tuple[str, ...] = ("fxrules", "torch", "python")

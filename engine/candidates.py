@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from .ruleset import Rule
 
 MismatchKind: TypeAlias = Literal[
-    "structure", "type", "shape", "where", "missing fact", "users", "freeze", "policy", "effect", "form", "interface"
-]
+    "structure", "type", "shape", "where", "missing fact", "users", "freeze", "policy", "effect", "form", "interface",
+    "pipeline",
+]  # fmt: skip
 
 
 @frozen

@@ -82,7 +82,8 @@ class Run:
     """One run over one graph.
 
     ``changed`` has the nodes touched in this round (True: with other content), ``again``
-    what is to be tried in every round, ``failed`` what need not be tried at equal nodes.
+    what is to be tried in every round, ``failed`` what need not be tried at equal nodes,
+    ``latest`` the nodes that the last firing made.
     """
 
     work: Workspace
@@ -96,6 +97,7 @@ class Run:
     changed: dict[Node, bool] = field(factory=dict)
     again: set[tuple[CompiledRule, Node]] = field(factory=set)
     failed: dict[tuple[CompiledRule, int], list[Mismatch]] = field(factory=dict)
+    latest: tuple[Node, ...] = ()
     lint_seconds: float = 0.0
 
     @property
@@ -135,13 +137,13 @@ def sweep(state: Run, dispatch: Dispatch, near: Nearness | None = None) -> None:
         for compiled in dispatch.at(node, views):
             if near is not None and not near.reaches(compiled, node) and (compiled, node) not in state.again:
                 continue
-            if _fire(state, compiled, node):
+            if fire(state, compiled, node):
                 if state.exhausted:
                     return
                 break
 
 
-def _fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
+def fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
     """Try one rule at one node; True if it rewrote something."""
     views, freeze = state.work.views, state.policy.freeze
     tally = state.tallies[compiled.rule.name]
@@ -193,6 +195,9 @@ def _rewritten(state: Run, match: Match) -> Match | Mismatch:
     state.history.append((match.rule.name, site))
     depth = 1 + max([state.depths.get(one, 0) for one in match.nodes])
     state.depths.update(dict.fromkeys(applied.new_nodes, depth))
+    if match.root in match.kept:  # the next firing at a root that stays is built on this one
+        state.depths[match.root] = depth
+    state.latest = applied.new_nodes
     for node, other in applied.touched.items():
         state.changed[node] = other or state.changed.get(node, False)
     return match

@@ -41,24 +41,23 @@ def run(work: Workspace, rules: Iterable[Rule], policy: Policy, limits: Limits) 
     the caller undoes the journal then.
     """
     start, before = perf_counter(), len(work.graph.nodes)
-    state, classes = _prepared(work, rules, policy, limits)
-    rounds = _rounds(state, classes, before)
-    seconds = {"match": perf_counter() - start - state.lint_seconds, "lint": state.lint_seconds}
-    return _report(state, before, rounds, seconds)
+    state, classes = prepare(work, rules, policy, limits)
+    rounds = run_rounds(state, classes)
+    return close(state, before, rounds, perf_counter() - start)
 
 
 def search(work: Workspace, rules: Iterable[Rule], policy: Policy, limits: Limits) -> Report | None:
     """Look, without touching the graph, whether anything may fire: None then, else the final report."""
     start = perf_counter()
-    state, classes = _prepared(work, rules, policy, limits, dry=True)
+    state, classes = prepare(work, rules, policy, limits, dry=True)
     for group in classes:
         sweep(state, Dispatch.of(group, work.views.table))
         if state.fired:
             return None
-    return _report(state, len(work.graph.nodes), 1, {"match": perf_counter() - start})
+    return close(state, len(work.graph.nodes), 1, perf_counter() - start)
 
 
-def _prepared(
+def prepare(
     work: Workspace, rules: Iterable[Rule], policy: Policy, limits: Limits, *, dry: bool = False
 ) -> tuple[Run, list[list[CompiledRule]]]:
     """The state of a run, and the rules that the policy allows by priority class."""
@@ -74,18 +73,23 @@ def _prepared(
     return Run(work, policy, limits, tallies, dry), priority_classes(allowed)
 
 
-def _report(state: Run, before: int, rounds: int, seconds: dict[str, float]) -> Report:
+def close(state: Run, before: int, rounds: int, spent: float) -> Report:
+    """The report of a run that is over, after so many rounds and seconds, on a graph that had ``before`` nodes."""
+    seconds = {"match": spent} if state.dry else {"match": spent - state.lint_seconds, "lint": state.lint_seconds}
     reports = tuple(tally.close() for tally in state.tallies.values())
     stopped = state.exhausted and not state.dry
     notes = (f"stopped after {state.fired} rewrites, as stop_after asks",) if stopped else ()
     return Report(reports, before, len(state.work.graph.nodes), rounds, seconds, notes)
 
 
-def _rounds(state: Run, classes: list[list[CompiledRule]], before: int) -> int:
+def run_rounds(state: Run, classes: list[list[CompiledRule]], limit: int | None = None) -> int:
+    """Rounds until nothing fires, firings in ``limit`` of them at most; how many there were."""
+    before = len(state.work.graph.nodes)
     dispatches = [Dispatch.of(group, state.work.views.table) for group in classes]
     rules = [rule for one in dispatches for rule in one.rules]
     seen: dict[int, int] = {}
-    for number in range(1, state.limits.rounds + 1):
+    most = state.limits.rounds if limit is None else limit + 1  # in the last one nothing may fire
+    for number in range(1, most + 1):
         done = len(state.history)
         near = None if number == 1 else nearness_of(state.changed, rules)
         state.changed.clear()
@@ -93,23 +97,26 @@ def _rounds(state: Run, classes: list[list[CompiledRule]], before: int) -> int:
             sweep(state, dispatch, near)
         fired = state.history[done:]
         if not fired or state.exhausted:
-            _check(state, fired or state.history[-1:])
+            check(state, fired or state.history[-1:])
             return number
-        _check(state, fired)
+        check(state, fired)
         after = len(state.work.graph.nodes)
         deepest = max(state.depths.values(), default=0)
         if after > state.limits.growth * before + 1000 or (after >= before and deepest > state.limits.depth):
             why = f"{deepest} firings built on one another and the graph went from {before} to {after} nodes"
-            _endless(state, done, why)
+            endless(state, done, why)
         if number >= _FIRST_FINGERPRINT:
             shape = fingerprint(state.work.graph)
             if shape in seen:
-                _endless(state, seen[shape], "")
+                endless(state, seen[shape], "")
             seen[shape] = len(state.history)
-    return _endless(state, done, f"there were still firings in round {state.limits.rounds}")
+    why = f"there were still firings in round {most}"
+    if limit is None:
+        return endless(state, done, why)
+    return endless(state, done, f"{why}, and the step says `limit {limit}`", "a higher limit, or none")
 
 
-def _check(state: Run, fired: list[tuple[str, str]]) -> None:
+def check(state: Run, fired: list[tuple[str, str]]) -> None:
     """Invariants after a round; a violation names the rules that fired in it."""
     if not fired:
         return
@@ -121,7 +128,7 @@ def _check(state: Run, fired: list[tuple[str, str]]) -> None:
         raise FxrulesError(*(Problem(None, "invariant", f"{one}; rules that fired last: {rules}") for one in found))
 
 
-def _endless(state: Run, since: int, why: str) -> int:
+def endless(state: Run, since: int, why: str, hint: str = "") -> int:
     """Report rules that do not come to an end, by name and place."""
     recent = state.history[since:]
     names = list(dict.fromkeys(name for name, _ in recent))
@@ -133,5 +140,7 @@ def _endless(state: Run, since: int, why: str) -> int:
         message = f"rule {quoted} undoes its own work at node `{place}`"
     else:
         message = f"these rules undo each other at node `{place}`: {quoted}"
-    hint = "give one of them a `where`, a `shrinks` measure or leave it out: rules - rules[name]"
+    if len(names) == 1:
+        hint = hint or "if it should fire once at each place: a `once` step of a pipeline; else give it a `where`"
+    hint = hint or "give one of them a `where`, a `shrinks` measure or leave it out: rules - rules[name]"
     raise FxrulesError(Problem(None, "no-fixpoint", message, hint))

@@ -24,7 +24,8 @@ from .families import FamilyTable, load_table
 from .installed import Library, installed_libraries
 from .matching import compile_rule
 from .optable import op_table
-from .ruleset import Rule, RuleSet, Scope
+from .ruleset import Pipeline, Rule, RuleSet, Scope, Selection
+from .selectors import FileNames, file_names, pipelines_of, selections_of
 
 
 def load(*sources: str | Path, text: str | None = None, trust: Iterable[str] = ()) -> RuleSet:
@@ -38,13 +39,20 @@ def load(*sources: str | Path, text: str | None = None, trust: Iterable[str] = (
     ['text.twice']
     """
     loader = _Loader(frozenset(trust))
-    rules: list[Rule] = []
-    for source in sources:
-        for item in loader.find(source):
-            rules += loader.rules(item)
+    items = [item for source in sources for item in loader.find(source)]
     if text is not None:
-        rules += loader.rules(_Item(Source("<text>", text), "text", None))
-    return RuleSet(tuple(rules))
+        items.append(_Item(Source("<text>", text), "text", None))
+    loader.known |= {item.path: item for item in reversed(items) if item.path}
+    files = [loader.load(item, None) for item in items]
+    rules = tuple(dict.fromkeys(rule for file in files for rule in file.names.all_rules))
+    homes = [(file, file not in files) for file in dict.fromkeys([*files, *loader.loaded.values()])]
+    selections = [one for file, imported in homes for one in file.selections(imported)]
+    pipelines = [one for file, imported in homes for one in file.pipelines(imported)]
+    named: list[Selection | Pipeline] = [*selections, *pipelines]
+    selected = (rule for one in named if not one.imported for rule in one.rules)
+    for rule in (*rules, *selected):
+        compile_rule(rule)  # what cannot run is said now
+    return RuleSet(rules, tuple(selections), tuple(pipelines))
 
 
 @frozen
@@ -57,18 +65,29 @@ class _Item:
     path: Path | None = None
 
 
-@frozen
+@frozen(eq=False)
 class _Loaded:
     tree: ast.File
     scope: Scope
     item: _Item
+    names: FileNames
+
+    def selections(self, imported: bool) -> tuple[Selection, ...]:
+        return selections_of(self.tree, self.names, self.item.name, imported=imported)
+
+    def pipelines(self, imported: bool) -> tuple[Pipeline, ...]:
+        return pipelines_of(self.tree, self.names, self.item.name, self.scope, imported=imported)
 
 
 @define
 class _Loader:
-    """Files loaded so far in one `load`, and those being loaded, to find cycles."""
+    """Files loaded so far in one `load`, and those being loaded, to find cycles.
+
+    ``known`` has the files that the caller named: imported, they keep the names that they have there.
+    """
 
     trust: frozenset[str]
+    known: dict[Path, _Item] = field(factory=dict)
     loaded: dict[Path, _Loaded] = field(factory=dict)
     pending: list[Path] = field(factory=list)
     libraries: Mapping[str, Library] = field(factory=installed_libraries)
@@ -101,18 +120,8 @@ class _Loader:
         return chosen
 
     def _file(self, path: Path, name: str, library: Library | None = None) -> _Item:
-        return _Item(read(path), name, library, path.resolve())
-
-    def rules(self, item: _Item) -> list[Rule]:
-        """The rules of one file, templates expanded; compiled once, so that what cannot run is said now."""
-        loaded = self.load(item, None)
-        found: list[Rule] = []
-        for statement in loaded.tree.statements:
-            if isinstance(statement, ast.Rule):
-                found += _expand(statement, item.name, loaded.scope)
-        for rule in found:
-            compile_rule(rule)
-        return found
+        resolved = path.resolve()
+        return self.known.get(resolved) or _Item(read(path), name, library, resolved)
 
     def load(self, item: _Item, span: Span | None) -> _Loaded:
         """Read, check and resolve one file and all it imports."""
@@ -131,7 +140,13 @@ class _Loader:
             if isinstance(statement, ast.Import)
         }
         self.pending = self.pending[:-1] if item.path else self.pending
-        loaded = _Loaded(tree, self._scope(tree, item, imports), item)
+        scope = self._scope(tree, item, imports)
+        rules: dict[str, tuple[Rule, ...]] = {}
+        for one in tree.statements:
+            if isinstance(one, ast.Rule):  # that two are called `_` is for the rule set to say
+                rules[one.name] = rules.get(one.name, ()) + _expand(one, item.name, scope)
+        names = file_names(tree, rules, {alias: file.names for alias, file in imports.items()})
+        loaded = _Loaded(tree, scope, item, names)
         if item.path:
             self.loaded[item.path] = loaded
         return loaded
@@ -212,12 +227,12 @@ def _extended(tree: ast.File, imports: Mapping[str, Scope]) -> FamilyTable:
     return families.extend(table, own) if own else table
 
 
-def _expand(rule: ast.Rule, prefix: str, scope: Scope) -> list[Rule]:
+def _expand(rule: ast.Rule, prefix: str, scope: Scope) -> tuple[Rule, ...]:
     """A rule, or one rule for each member of its template's op set."""
     name = f"{prefix}.{rule.name}"
     if rule.template is None:
-        return [Rule(name, rule, scope)]
+        return (Rule(name, rule, scope),)
     variable, opset = rule.template
-    return [
+    return tuple(
         Rule(f"{name}[{one}]", rule, evolve(scope, ops={**scope.ops, variable: one})) for one in scope.opsets[opset]
-    ]
+    )

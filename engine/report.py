@@ -59,11 +59,31 @@ class RuleReport:
 
 
 @frozen
+class StepReport:
+    """What a step of a pipeline did: how it is written, how often which rule fired in it, in how many rounds.
+
+    ``skipped`` is the reason why it did not run; "" if it ran.
+    """
+
+    text: str
+    fired: Mapping[str, int] = field(factory=dict)
+    rounds: int = 0
+    skipped: str = ""
+
+    def __str__(self) -> str:
+        if self.skipped:
+            return f"{self.text}: skipped, {self.skipped}"
+        counts = ", ".join(f"{name} {count}" for name, count in self.fired.items())
+        return f"{self.text}: {counts or 'nothing fired'}"
+
+
+@frozen
 class Report:
     """What happened to one graph.
 
     ``seconds`` has the time for ``match`` (matching, guards and splicing), ``copy``,
-    ``lint`` and ``recompile``, each measured apart.
+    ``lint`` and ``recompile``, each measured apart. ``pipeline`` is the name of the pipeline
+    that was run, "" for none, and ``steps`` are its steps.
     """
 
     rules: tuple[RuleReport, ...]
@@ -72,6 +92,8 @@ class Report:
     rounds: int
     seconds: Mapping[str, float] = field(factory=dict)
     notes: tuple[str, ...] = ()
+    pipeline: str = ""
+    steps: tuple[StepReport, ...] = ()
 
     @property
     def fired(self) -> Mapping[str, int]:
@@ -97,6 +119,11 @@ class Report:
             "contract": describe(self.contract),
             "seconds": {name: round(value, 6) for name, value in self.seconds.items()},
             "notes": list(self.notes),
+            "pipeline": self.pipeline or None,
+            "steps": [
+                {"step": one.text, "fired": dict(one.fired), "rounds": one.rounds, "skipped": one.skipped or None}
+                for one in self.steps
+            ],
             "rules": [
                 {
                     "name": rule.name,
@@ -114,7 +141,8 @@ class Report:
         }
 
     def __str__(self) -> str:
-        return "\n".join([self._headline(), *self._table(), *self._refusals(), *(f"note: {one}" for one in self.notes)])
+        notes = (f"note: {one}" for one in self.notes)
+        return "\n".join([self._headline(), *self._table(), *self._steps(), *self._refusals(), *notes])
 
     def _headline(self) -> str:
         total = sum(rule.fired for rule in self.rules)
@@ -137,6 +165,10 @@ class Report:
             lines += [f"  {'':<{width}}  note: {note}" for note in rule.notes]
         return lines
 
+    def _steps(self) -> list[str]:
+        head = [f"pipeline {self.pipeline}:"] if self.pipeline else []
+        return head + [f"  {number}. {step}" for number, step in enumerate(self.steps, 1)]
+
     def _refusals(self) -> list[str]:
         refused = {rule.name: _notable(rule) for rule in self.rules}
         silent = sum(not rule.fired and not rule.refused for rule in self.rules)
@@ -151,8 +183,12 @@ class Report:
 
 
 def _notable(rule: RuleReport) -> list[Refusal]:
-    """The refusals to print: where a rule fired, that its conditions fail elsewhere is what they are for."""
-    shown = [one for one in rule.refused if not (rule.fired and one.kind in ("where", "type", "shape"))]
+    """The refusals to print: where a rule fired, that its conditions fail elsewhere is what they are for.
+
+    Of a rule that only skipped steps have, the step tells the reason.
+    """
+    hidden = ("where", "type", "shape", "pipeline") if rule.fired else ("pipeline",)
+    shown = [one for one in rule.refused if one.kind not in hidden]
     return sorted(shown, key=lambda one: -one.count)
 
 

@@ -27,12 +27,13 @@ from .contracts import LEVELS
 from .copying import copy_module
 from .effects import EffectIndex
 from .families import FamilyTable, load_table
-from .fixpoint import Limits, Policy, Workspace, matches, run, search
+from .fixpoint import Limits, Policy, Workspace, matches
 from .journal import Journal, ModuleOwner, Owner, ProgramOwner
 from .metadata import Propagation, annotate
 from .nodeview import Views
 from .owners import lifted_values, updated_program
 from .pausing import collector_paused
+from .pipelines import Plan, run, search
 from .report import Report
 from .ruleset import Rule, RuleSet
 from .sketches import Memory
@@ -96,7 +97,7 @@ def rewrite(
     capture: Literal["export", "trace"] = "export",
     stop_after: int | None = None,
 ) -> Result:
-    """Rewrite a model with a rule set until nothing fires.
+    """Rewrite a model with a rule set until nothing fires, or in the steps of a pipeline of it.
 
     A GraphModule comes back as a GraphModule, an ExportedProgram as an ExportedProgram;
     any other ``nn.Module`` is captured (``capture="export"`` or ``"trace"``) and comes
@@ -105,12 +106,13 @@ def rewrite(
 
     ``numerics`` is the weakest contract that rules may have (``bitwise``, ``rounding``,
     ``approx``, ``differs``); ``freeze=True`` lets rules fold parameters of a model in
-    eval mode into new constants; ``stop_after`` bounds the number of firings.
+    eval mode into new constants; ``stop_after`` bounds the number of firings. ``pipeline``
+    names a pipeline of the rule files, whose steps say which rules run, and how.
     ``example_inputs`` (a tuple of positional inputs, a dict of keyword inputs or the
     pair of both) are needed to capture a model, and to know shapes and dtypes where a graph has no metadata.
 
-    Raises FxrulesError if the model cannot be captured, the rules do not come to an
-    end, or a rewrite breaks an invariant; the model is untouched then.
+    Raises FxrulesError if the model cannot be captured, there is no such pipeline, the rules do not come to an
+    end, or a rewrite breaks an invariant; the model is untouched then, whatever earlier steps did.
 
     >>> import torch, fxrules
     >>> rules = fxrules.load(text="rule double_neg(x: float[...]) { match neg(neg(x)) rewrite x * 1.0 }")
@@ -123,8 +125,8 @@ def rewrite(
     >>> bool(result.compare((torch.randn(3),)))
     True
     """
-    _check_options(numerics, pipeline, stop_after)
-    rules = _rule_set(rules)
+    _check_options(numerics, stop_after)
+    plan = Plan.of(_rule_set(rules), pipeline, model)
     if inplace and not isinstance(model, GraphModule):
         what = "an ExportedProgram" if isinstance(model, ExportedProgram) else "a module that must be captured first"
         raise FxrulesError(Problem(None, "in-place", f"{what} cannot be rewritten in place: only a GraphModule can"))
@@ -132,9 +134,9 @@ def rewrite(
     policy, limits = Policy(numerics, freeze), Limits(firings=stop_after)
     with collector_paused():
         if isinstance(captured, GraphModule) and (inplace or captured is not model):
-            report = _rewrite_module(captured, ModuleOwner(captured), rules, policy, limits, example_inputs)
-            return Result(captured, report, None if inplace else model, rules)
-        return _rewrite_copy(captured, rules, policy, limits, example_inputs)
+            report = _rewrite_module(captured, ModuleOwner(captured), plan, policy, limits, example_inputs)
+            return Result(captured, report, None if inplace else model, plan.rules)
+        return _rewrite_copy(captured, plan, policy, limits, example_inputs)
 
 
 def find(
@@ -193,19 +195,16 @@ def _rule_set(rules: Any) -> RuleSet:
     raise FxrulesError(Problem(None, "not-rules", f"`rules` is a rule set or a rule, not {type(rules).__name__}", hint))
 
 
-def _check_options(numerics: str, pipeline: str | None, stop_after: int | None) -> None:
+def _check_options(numerics: str, stop_after: int | None) -> None:
     if stop_after is not None and stop_after < 0:
         raise FxrulesError(Problem(None, "option", f"stop_after={stop_after!r}: the firings to allow, 0 or more"))
     if numerics not in LEVELS:
         hint = did_you_mean(numerics, LEVELS) or f"one of {', '.join(LEVELS)}"
         raise FxrulesError(Problem(None, "option", f"numerics={numerics!r}: no such level", hint))
-    if pipeline is not None:
-        message = "pipelines are not supported by this version of fxrules"
-        raise FxrulesError(Problem(None, "unsupported", message, "rules run in load order to a fixpoint"))
 
 
 def _rewrite_copy(
-    model: GraphModule | ExportedProgram, rules: RuleSet, policy: Policy, limits: Limits, example_inputs: Any
+    model: GraphModule | ExportedProgram, plan: Plan, policy: Policy, limits: Limits, example_inputs: Any
 ) -> Result:
     """Rewrite a copy; the copy is made only once something is known to fire."""
     program = model if isinstance(model, ExportedProgram) else None
@@ -214,20 +213,20 @@ def _rewrite_copy(
     start = perf_counter()
     blind = example_inputs is not None and not _has_metadata(module)
     memory = Memory()
-    nothing = None if blind else search(_workspace(module, owner, rules, memory), rules, policy, limits)
+    nothing = None if blind else search(_workspace(module, owner, plan.rules, memory), plan, policy, limits)
     if nothing is not None:
-        return Result(model, nothing, model, rules)
+        return Result(model, nothing, model, plan.rules)
     searched = perf_counter()
     copied = copy_module(module)
     seconds = {"match": searched - start, "copy": perf_counter() - searched}
     if program is None:
-        report = _rewrite_module(copied, ModuleOwner(copied), rules, policy, limits, example_inputs, seconds, memory)
-        return Result(copied if report.fired else model, report, model, rules)
-    work = _workspace(copied, owner, rules, memory)
-    report = run(work, rules, policy, limits)
+        report = _rewrite_module(copied, ModuleOwner(copied), plan, policy, limits, example_inputs, seconds, memory)
+        return Result(copied if report.fired else model, report, model, plan.rules)
+    work = _workspace(copied, owner, plan.rules, memory)
+    report = run(work, plan, policy, limits)
     work.journal.commit()
     if not report.fired:
-        return Result(model, report, model, rules)
+        return Result(model, report, model, plan.rules)
     start = perf_counter()
     try:
         updated = updated_program(program, copied, work.journal.constants)
@@ -236,13 +235,13 @@ def _rewrite_copy(
         message = f"the rewritten graph is no valid program: {error}; rules that fired: {rules_fired}"
         raise FxrulesError(Problem(None, "invalid-program", message)) from error
     seconds = _added(_added(seconds, report.seconds), {"recompile": perf_counter() - start})
-    return Result(updated, evolve(report, seconds=seconds), model, rules)
+    return Result(updated, evolve(report, seconds=seconds), model, plan.rules)
 
 
 def _rewrite_module(
     module: GraphModule,
     owner: Owner,
-    rules: RuleSet,
+    plan: Plan,
     policy: Policy,
     limits: Limits,
     example_inputs: Any,
@@ -254,8 +253,8 @@ def _rewrite_module(
     try:
         if example_inputs is not None and not _has_metadata(module):
             annotate(module, example_inputs)
-        work = _workspace(module, owner, rules, memory)
-        report = run(work, rules, policy, limits)
+        work = _workspace(module, owner, plan.rules, memory)
+        report = run(work, plan, policy, limits)
         start = perf_counter()
         if report.fired:
             compiling = True

@@ -11,13 +11,13 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ..dsl import ast as tree
-from ..dsl.nearest import did_you_mean
-from ..dsl.source import FxrulesError, Problem
+from ..dsl.source import Span
 from ..dsl.walking import Part, walk
 from .families import FamilyTable
+from .naming import check_distinct, find_named
 
 _Clause = TypeVar("_Clause")
 
@@ -70,9 +70,9 @@ class Rule:
         return tuple(clause for clause in self.ast.clauses if isinstance(clause, kind))
 
     @property
-    def place(self) -> str:
-        """``file:line:col`` of the rule."""
-        return str(self.ast.span) if self.ast.span else self.name
+    def span(self) -> Span | None:
+        """Where the rule stands."""
+        return self.ast.span
 
     @cached_property
     def params(self) -> Mapping[str, tree.Param]:
@@ -177,28 +177,70 @@ def _word(part: Part) -> str:
 
 
 @frozen(eq=False, repr=False)
+class Selection:
+    """A ``ruleset`` statement and the rules that it selects; ``imported`` if no more than an import led to its file."""
+
+    name: str
+    span: Span | None
+    rules: tuple[Rule, ...]
+    imported: bool = False
+
+    def without(self, gone: Set[Rule]) -> Selection:
+        """The same with some rules left out."""
+        return evolve(self, rules=tuple(rule for rule in self.rules if rule not in gone))
+
+
+@frozen(eq=False, repr=False)
+class Step:
+    """A step of a pipeline and the rules that it runs; ``text`` is how it is written."""
+
+    ast: tree.Step
+    rules: tuple[Rule, ...]
+    text: str
+
+
+@frozen(eq=False, repr=False)
+class Pipeline:
+    """A ``pipeline`` statement, and the scope that the conditions of its steps see."""
+
+    name: str
+    span: Span | None
+    steps: tuple[Step, ...]
+    scope: Scope
+    imported: bool = False
+
+    def __repr__(self) -> str:
+        return f"<pipeline {self.name}: {'; '.join(step.text for step in self.steps)}>"
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules of all steps, each once."""
+        return tuple(dict.fromkeys(rule for step in self.steps for rule in step.rules))
+
+    def without(self, gone: Set[Rule]) -> Pipeline:
+        """The same with some rules left out."""
+        steps = [evolve(step, rules=tuple(rule for rule in step.rules if rule not in gone)) for step in self.steps]
+        return evolve(self, steps=tuple(steps))
+
+
+_Named = TypeVar("_Named", bound=Selection | Pipeline)
+
+
+@frozen(eq=False, repr=False)
 class RuleSet:
     """A sequence of rules; order is the order written.
 
-    ``rules["name"]`` is one `Rule`, ``rules["attention.*"]`` a `RuleSet`; sets add with
-    ``+`` and subtract with ``-``.
+    ``rules["name"]`` is one `Rule`; ``rules["attention.*"]``, and ``rules["cleanup"]`` for
+    the ``ruleset cleanup`` of a file, is a `RuleSet`. Sets add with ``+`` and subtract with ``-``; what
+    is taken away leaves the rule sets and pipelines too. A set selected from another has no pipelines.
     """
 
     rules: tuple[Rule, ...] = ()
+    selections: tuple[Selection, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
 
     def __attrs_post_init__(self) -> None:
-        seen: dict[str, Rule] = {}
-        for rule in self.rules:
-            first = seen.setdefault(rule.name, rule)
-            if first is not rule:
-                raise FxrulesError(
-                    Problem(
-                        rule.ast.span,
-                        "duplicate-rule",
-                        f"two rules are called `{rule.name}`; the other stands at {first.place}",
-                        "rename one, or load only one of the two files",
-                    )
-                )
+        check_distinct(self.rules, "rule")
 
     def __len__(self) -> int:
         return len(self.rules)
@@ -224,32 +266,51 @@ class RuleSet:
 
     def _by_name(self, key: str) -> Rule | RuleSet:
         if any(char in key for char in "*?"):
-            found = tuple(rule for rule in self.rules if _selects(key, rule.name))
-            if found:
-                return RuleSet(found)
-        exact = [rule for rule in self.rules if rule.name == key]
-        short = exact or [rule for rule in self.rules if rule.name.rpartition(".")[2] == key]
-        if len(short) == 1:
-            return short[0]
-        names = [rule.name for rule in self.rules]
-        if short:
-            what = f"`{key}` is ambiguous: {', '.join(rule.name for rule in short)}"
-            raise FxrulesError(Problem(None, "ambiguous-rule", what, "use the whole name"))
-        raise FxrulesError(Problem(None, "unknown-rule", f"`{key}`: no such rule", did_you_mean(key, names)))
+            chosen = tuple(rule for rule in self.rules if _selects(key, rule.name))
+            if chosen:
+                return RuleSet(chosen)
+        own, imported = _apart(self.selections)
+        named: list[Rule | Selection] = [*self.rules, *own]
+        found = find_named(key, named, imported, "rule")
+        return RuleSet(found.rules) if isinstance(found, Selection) else found
+
+    def pipeline(self, name: str) -> Pipeline:
+        """The pipeline of this name; raises FxrulesError where there is none, with the nearest."""
+        known = ", ".join(f"`{one.name}`" for one in self.pipelines)
+        none = "no rule file that was loaded has one; sets selected from others, as rules[...], have none either"
+        return find_named(name, *_apart(self.pipelines), "pipeline", f"there are {known}" if known else none)
 
     def __add__(self, other: RuleSet | Rule) -> RuleSet:
         mine = set(self.rules)
-        added = (other,) if isinstance(other, Rule) else other.rules
-        return RuleSet(self.rules + tuple(rule for rule in added if rule not in mine))
+        others = RuleSet((other,)) if isinstance(other, Rule) else other
+        added = self.rules + tuple(rule for rule in others if rule not in mine)
+        return RuleSet(added, _merged(self.selections, others.selections), _merged(self.pipelines, others.pipelines))
 
     def __sub__(self, other: RuleSet | Rule) -> RuleSet:
         gone = {other} if isinstance(other, Rule) else set(other.rules)
-        return RuleSet(tuple(rule for rule in self.rules if rule not in gone))
+        return RuleSet(
+            tuple(rule for rule in self.rules if rule not in gone),
+            tuple(one.without(gone) for one in self.selections),
+            tuple(one.without(gone) for one in self.pipelines),
+        )
 
     def __repr__(self) -> str:
         names = ", ".join(rule.name for rule in self.rules[:6])
         more = f", … {len(self.rules) - 6} more" if len(self.rules) > 6 else ""
         return f"<{len(self.rules)} rules: {names}{more}>"
+
+
+def _apart(things: tuple[_Named, ...]) -> tuple[list[_Named], list[_Named]]:
+    """Those of files that were loaded, and those of files that were only imported."""
+    return [one for one in things if not one.imported], [one for one in things if one.imported]
+
+
+def _merged(first: tuple[_Named, ...], second: tuple[_Named, ...]) -> tuple[_Named, ...]:
+    """All of both; of one that is in both, with rules taken away or without, the larger."""
+    found: dict[Span | None, _Named] = {}
+    for one in (*first, *second):
+        found[one.span] = max(found.get(one.span, one), one, key=lambda each: len(each.rules))
+    return tuple(found.values())
 
 
 def _selects(pattern: str, name: str) -> bool:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import fxrules
+from fxrules.engine.examples import run_examples
+
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = sorted((ROOT / "examples").glob("*.py"))
 
@@ -36,6 +39,21 @@ SHOWN = {
     ],
     "first_rule": ["text.merge_scales fired 1", "agree (rounding"],
     "find_patterns": ["<text.unscaled_attention at softmax_1: 3 nodes>", "'E': 64"],
+    "insert_dropout": [
+        "1. fixpoint double_relu: insert_dropout.double_relu 1",
+        "2. once insert_dropout: insert_dropout.insert_dropout 3",
+        "train: two runs agree: False",
+        "eval: two runs agree: True",
+        "eval: as before the rewrite: True",
+        "parameters are shared: True",
+    ],
+    "swap_relu": [
+        "its contract is `differs`: allow it with numerics='differs'",
+        "swap_relu.leaky_relu fired 4 of 4 tried differs",
+        "torch.nn.functional.leaky_relu(linear, 0.02)",
+        "torch.ops.aten.leaky_relu.default(linear, 0.02)",
+        "as written by hand: True",
+    ],
     "resnet_fold": [
         "freeze: this bakes parameter values into new constants: pass freeze=True",
         "std.convolution.fold_batch_norm[conv2d] fired 9",
@@ -76,3 +94,10 @@ def test_a_program_shows_what_it_promises(program: Path) -> None:
 def test_every_program_is_listed() -> None:
     listed = (ROOT / "examples" / "README.md").read_text()
     assert [program.name for program in PROGRAMS if f"`{program.name}`" not in listed] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.rules")), ids=lambda path: path.stem)
+def test_a_rule_file_beside_a_program_is_right(path: Path) -> None:
+    assert path.with_suffix(".py") in PROGRAMS
+    outcomes = run_examples(fxrules.load(path))
+    assert outcomes and [outcome.problem for outcome in outcomes] == [""] * len(outcomes)

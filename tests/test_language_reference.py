@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ WORDS = {
     "clauses": CLAUSE_WORDS,
     "statements": STATEMENT_WORDS,
     "steps": STEP_WORDS,
+    "conditions of steps": (*vocabulary.SITUATION, *chain(*vocabulary.SITUATION.values())),
 }
 
 

@@ -10,7 +10,7 @@ import torch
 from torch.fx import symbolic_trace
 
 import fxrules
-from fxrules.engine import fixpoint
+from fxrules.engine import pipelines
 
 RULES = "rule twice(x: float[...]) { match relu(relu(x)) rewrite relu(x) }"
 
@@ -21,7 +21,7 @@ def test_the_collector_is_as_it_was_behind_a_rewrite(
     was_on: bool, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
-    real = fixpoint.run
+    real = pipelines.run
 
     def run(*args: Any) -> Any:
         seen.append(gc.isenabled())

@@ -117,6 +117,7 @@ def list_(library: str | None) -> int:
 @click.option("--rules", "rules", multiple=True, default=("std",), show_default=True, metavar="NAME|FILE",
               help="A rule library or a rule file; may be given several times.")  # fmt: skip
 @click.option("--trust", multiple=True, metavar="MODULE", help="Let rules import Python helpers from this module.")
+@click.option("--pipeline", metavar="NAME", help="Run this pipeline of the rule files; without one, all their rules.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.pt2",
               help="Save the rewritten model with torch.export.save.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show the difference in the generated code and save nothing.")
@@ -132,6 +133,7 @@ def run(
     model: str,
     rules: tuple[str, ...],
     trust: tuple[str, ...],
+    pipeline: str | None,
     output: Path | None,
     dry_run: bool,
     as_json: bool,
@@ -149,7 +151,7 @@ def run(
 
     if dry_run and output:
         raise click.UsageError("--dry-run saves nothing: leave out --output")
-    options = Options(rules, trust, numerics, freeze, capture, output)
+    options = Options(rules, trust, numerics, freeze, capture, output, pipeline)
     with screen.stdout_for_json(as_json):
         outcome = run_rules(model, imports, options)
     screen.show_outcome(outcome, as_json=as_json, with_diff=dry_run)

@@ -31,6 +31,7 @@ class Options:
     freeze: bool = False
     capture: str = "export"
     output: Path | None = None
+    pipeline: str | None = None
 
 
 @frozen
@@ -65,7 +66,9 @@ def run_rules(spec: str, imports: Iterable[str], options: Options) -> Outcome:
     rules = load(*options.rules, trust=options.trust)
     subject = load_model(spec, imports)
     graph = _graph(subject.model, subject.inputs, options.capture)
-    result = rewrite(graph, rules, subject.inputs, numerics=options.numerics, freeze=options.freeze)
+    result = rewrite(
+        graph, rules, subject.inputs, numerics=options.numerics, freeze=options.freeze, pipeline=options.pipeline
+    )
     comparison = None if subject.inputs is None else result.compare(subject.inputs)
     difference = code_difference(graph, result.model)
     outcome = Outcome(spec, result.report, comparison, difference)
