@@ -20,7 +20,7 @@ from .nodeview import View, Views
 from .owners import add_constant, add_module, read_constant
 from .plans import defaults_of
 from .provenance import constant_key, merged_meta
-from .sizes import find_size
+from .sizes import find_size, parts_of
 from .spellings import emit, emit_module, read_param
 from .truth import SYMBOLIC
 
@@ -165,6 +165,9 @@ class Emitter:
 
     def _size(self, size: Any) -> Any:
         found = find_size(size, self.match, self.before, self.views)
+        parts = parts_of(size) if found is None and isinstance(size, torch.SymInt) else None
+        if parts is not None:
+            return self.op(parts[0], *parts[1])
         if found is None:
             raise self.refusal("shape", f"the size {size} is not at hand where the replacement stands")
         if not isinstance(found, tuple):

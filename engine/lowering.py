@@ -63,8 +63,6 @@ def lower(rule: Rule) -> Term:
     block = rule.match
     if len(block.results) != 1:
         refuse(block.span, "a pattern with several results")
-    if rule.via is not None:
-        refuse(rule.via.span, "`rewrite via`")
     frame = Frame(rule.scope, rule.params, header_dims(rule.ast.params))
     for assign in block.assigns:
         frame = _assign(assign, frame)

@@ -46,6 +46,8 @@ def asks_facts_only(rule: Rule) -> bool:
     exprs: list[Part] = list(map(expression_of, rule.conditions))
     if rule.rewrite is not None:
         exprs += [*(assign.value for assign in rule.rewrite.assigns), *rule.rewrite.results]
+    if rule.via is not None:
+        exprs.append(rule.via)
     return words.isdisjoint(_word(part) for expr in exprs for part in walk(expr))
 
 

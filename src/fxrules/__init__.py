@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from .engine.report import Report
     from .engine.rewriting import Found, Result, find, rewrite
     from .engine.ruleset import Rule, RuleSet
+    from .engine.truth import Declined
 
 __version__ = "0.1.0"
 __all__ = [
-    "Comparison", "Found", "FxrulesError", "Problem", "Report", "Result", "Rule", "RuleSet",
+    "Comparison", "Declined", "Found", "FxrulesError", "Problem", "Report", "Result", "Rule", "RuleSet",
     "compare", "find", "load", "rewrite",
 ]  # fmt: skip
 
@@ -29,7 +30,7 @@ _HOMES = {
     "Found": "engine.rewriting", "Result": "engine.rewriting",
     "find": "engine.rewriting", "rewrite": "engine.rewriting",
     "load": "engine.libraries", "Report": "engine.report", "Rule": "engine.ruleset", "RuleSet": "engine.ruleset",
-    "FxrulesError": "dsl.source", "Problem": "dsl.source",
+    "Declined": "engine.truth", "FxrulesError": "dsl.source", "Problem": "dsl.source",
 }  # fmt: skip
 
 
