@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 from attrs import field, frozen
 
 from ..dsl import ast as tree
+from ..dsl.formatter import format_file
 from ..dsl.nearest import did_you_mean
 from ..dsl.source import FxrulesError, Problem
 from ..dsl.walking import names_in
@@ -73,6 +74,11 @@ class Rule:
     def place(self) -> str:
         """``file:line:col`` of the rule."""
         return str(self.ast.span) if self.ast.span else self.name
+
+    @property
+    def text(self) -> str:
+        """The rule as it stands in a `.rules` file, formatted; what it takes from the rest of its file is left out."""
+        return format_file(tree.File((self.ast,)))
 
     @cached_property
     def params(self) -> Mapping[str, tree.Param]:
