@@ -78,7 +78,10 @@ class Emitter:
         if effect == "random" and self.level == "torch":
             return self._module(family, args)
         nodes = list(_nodes_in(args))
-        numbers = bool(nodes) and not any(map(self.is_tensor, nodes))
+        # arithmetic on sizes: an operator; what makes a tensor of sizes (`full`) has no such form
+        numbers = (
+            bool(nodes) and not any(map(self.is_tensor, nodes)) and any(form.level == "any" for form in family.forms)
+        )
         call = emit(self.match.rule.scope.table, family, args, self.level, numbers=numbers)
         if call is None:
             raise self.refusal("form", f"`{family.name}` has no form at level {self.level} for these arguments")

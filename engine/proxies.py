@@ -19,6 +19,7 @@ from ..dsl import ast
 from .candidates import MismatchKind
 from .emission import Emitter, Refusal
 from .facts import EXAMPLE_INPUTS
+from .helping import SizeGuard
 from .indexing import steps_of
 from .kinds import ModuleAttr
 from .memory import overloads_of
@@ -92,9 +93,9 @@ class Recorder(GraphAppendingTracer):
     the helper swallows it.
     """
 
-    def __init__(self, helper: str, emitter: Emitter) -> None:
+    def __init__(self, helper: str, emitter: Emitter, guard: SizeGuard) -> None:
         super().__init__(Graph())
-        self.helper, self.emitter = helper, emitter
+        self.helper, self.emitter, self.guard = helper, emitter, guard
         self.views = Views(self.graph, None, emitter.views.table)
         self.real: dict[Node, Any] = {}
         self.refusal: Refusal | None = None
@@ -160,7 +161,8 @@ class Recorder(GraphAppendingTracer):
         outer, self.busy = self.busy, True
         try:
             node = self.graph.create_node(kind, target, self._stored(args), self._stored(kwargs))
-            emitted = self._emitted(node)
+            with self.guard.lifted():
+                emitted = self._emitted(node)
         except Refusal as refusal:
             self.refusal = self.refusal or refusal
             raise
@@ -171,7 +173,8 @@ class Recorder(GraphAppendingTracer):
     def makes_tensors(self, function: Any) -> bool:
         """Whether a function is an op that makes tensors, such as ``torch.arange``."""
         name = name_of(function, self.views.table)
-        spelled = self.views.table.spellings(name) if name else ()
+        table = self.views.table
+        spelled = (table.spellings(name) or table.spellings(name.removesuffix(".default"))) if name else ()
         return any(family.result not in ("other", "none") for family, _ in spelled)
 
     def _stored(self, value: Any) -> Any:

@@ -13,7 +13,7 @@ from ..dsl.phrases import format_expr
 from .emission import Emitter, Refusal
 from .evaluation import evaluate
 from .expansion import expand
-from .helping import call_helper
+from .helping import SizeGuard, call_helper
 from .kinds import ModuleAttr
 from .proxies import Factories, Recorder
 from .ruleset import Rule
@@ -35,15 +35,14 @@ def _traced(rule: Rule, call: ast.Call, emitter: Emitter) -> tuple[Any, ...]:
     """What the helper makes of proxies for the captured values; what it made and did not use is gone again."""
     assert isinstance(call.func, ast.Name)
     name, root = call.func.id, emitter.match.root
-    recorder = Recorder(name, emitter)
+    facts = [emitter.views.fact(node) for node in (*emitter.match.nodes, *root.all_input_nodes)]
+    recorder = Recorder(name, emitter, SizeGuard.of(facts))
     site = f"by rule `{rule.name}` at node `{root.name}`"
     try:
         args, kwargs = _arguments(call, recorder)
-        facts = [emitter.views.fact(node) for node in (*emitter.match.nodes, *root.all_input_nodes)]
         with Factories(recorder):
-            found = call_helper(
-                name, rule.scope.helpers[name], args, kwargs, call.span, site, sizes=facts, passing=(Refusal,)
-            )
+            function = rule.scope.helpers[name]
+            found = call_helper(name, function, args, kwargs, call.span, site, guard=recorder.guard, passing=(Refusal,))
             if recorder.refusal is not None:
                 raise recorder.refusal
             results = _results(recorder.value(found), rule, recorder)

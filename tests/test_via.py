@@ -14,6 +14,7 @@ from torch.fx import GraphModule, symbolic_trace
 
 import fxrules
 from fxrules import FxrulesError, Result, RuleSet
+from fxrules.engine.examples import run_examples
 
 ROTARY = """
 rule rotary_half(q: float[B, H, S, D], cos: float[S, D], sin: float[S, D]) {
@@ -214,6 +215,31 @@ def test_symbolic_sizes_become_nodes() -> None:
     assert result.report.fired
     other = torch.randn(5, 6, 4)
     assert torch.equal(result.model.module()(other), torch.tanh(torch.relu(other)))
+
+
+def test_a_tensor_of_a_symbolic_size_is_made_in_the_graph() -> None:
+    program = export(Relu(), (X,), dynamic_shapes=({0: Dim("b")},))
+    result = fxrules.rewrite(program, helped("with_rows(x)"), numerics="differs")
+    assert result.report.fired
+    other = torch.randn(6, 4)
+    assert torch.equal(result.model.module()(other), torch.tanh(other + torch.arange(6.0)[:, None]))
+
+
+def test_examples_of_such_rules_run() -> None:
+    text = """from via_helpers import rotary
+rule rotary_half(q: float[B, H, S, D], cos: float[S, D], sin: float[S, D]) {
+  match    q * cos + cat([-q[..., D // 2 : D], q[..., 0 : D // 2]], dim=-1) * sin
+  rewrite via rotary(q, cos, sin)
+  example "f32" (q: f32[1, 2, 3, 4], cos: f32[3, 4], sin: f32[3, 4])
+      q * cos + cat([-q[..., 2:4], q[..., 0:2]], dim=-1) * sin
+   => cat([q[..., :2] * cos[..., :2] - q[..., 2:] * sin[..., :2],
+           q[..., 2:] * cos[..., :2] + q[..., :2] * sin[..., :2]], dim=-1)
+  example "declines" (q: f16[1, 2, 3, 4], cos: f16[3, 4], sin: f16[3, 4])
+      q * cos + cat([-q[..., 2:4], q[..., 0:2]], dim=-1) * sin
+   => unchanged
+}"""
+    outcomes = run_examples(fxrules.load(text=text, trust=["via_helpers"]))
+    assert [outcome.problem for outcome in outcomes] == [""] * 4
 
 
 # --------------------------------------------------------------------- what is refused

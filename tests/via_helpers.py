@@ -50,6 +50,10 @@ def with_positions(x: Tensor) -> Tensor:
     return x + torch.arange(x.shape[-1], dtype=x.dtype)
 
 
+def with_rows(x: Tensor) -> Tensor:
+    return x + torch.arange(x.shape[0], dtype=x.dtype)[:, None]
+
+
 def with_dropout(x: Tensor) -> Tensor:
     return F.dropout(x, 0.5, training=True)
 
