@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from attrs import evolve
@@ -77,7 +77,7 @@ def _check_rewrite(body: ast.Block, info: RuleNames, moment: Moment, maybe: Name
     names = info.inner | info.captured | (moment.names.keys() - info.header.leaves.keys())
     place = Place(Role.REWRITE, info.scope, info.header, names, ops=info.ops, now=partial(check_now, moment=inside))
     yield from check_block(body, place)
-    yield from _check_kept(body, info)
+    yield from _check_kept(block_exprs(body), info)
     takes = partial(_takes_none, info=info)
     for assign in body.assigns:
         yield from check_none(assign.value, maybe, takes, may_be=True)
@@ -86,10 +86,10 @@ def _check_rewrite(body: ast.Block, info: RuleNames, moment: Moment, maybe: Name
         yield from check_none(result, maybe, takes)
 
 
-def _check_kept(body: ast.Block, info: RuleNames) -> Iterator[Problem]:
+def _check_kept(exprs: Iterable[Argument], info: RuleNames) -> Iterator[Problem]:
     """An inner value of the match is gone after the rewrite, unless it is kept."""
     kept = {name for clause in info.ast.clauses if isinstance(clause, ast.Keep) for name in clause.names}
-    for expr in block_exprs(body):
+    for expr in exprs:
         facts = {id(part.value) for part in walk(expr) if isinstance(part, ast.Attribute) and part.name in FACTS}
         for name in names_in(expr):
             if name.id in info.inner - kept and id(name) not in facts:
@@ -102,6 +102,7 @@ def _check_via(clause: ast.RewriteVia, info: RuleNames, moment: Moment) -> Itera
         case ast.Call(ast.Name(id), args) if id in info.scope.helpers:
             for arg in args:
                 yield from check_now(arg.value if isinstance(arg, ast.Keyword) else arg, moment)
+            yield from _check_kept(args, info)
         case ast.Call(ast.Name(id) as func):
             hint = did_you_mean(id, info.scope.helpers) or f"import it: `from my_rules.helpers import {id}`"
             yield Problem(func.span, "unknown-helper", f"`{id}`: no such helper", hint)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from ..dsl.source import FxrulesError, Problem, Span
+from ..dsl.source import Span
 from ..dsl.vocabulary import FACTS, VOCABULARY
 from . import computing, operators
 from .facts import TENSORS, Capture, attribute
+from .helping import call_helper
 from .places import Code, Place
-from .truth import Declined, Unknown
+from .truth import Declined
 from .words import ON_TENSORS, WORDS
 
 Arguments: TypeAlias = Callable[[Place], tuple[tuple[object, ...], dict[str, object]]]
@@ -56,15 +57,10 @@ def _apply(
 
 def _help(name: str, args: tuple[object, ...], kwargs: Mapping[str, object], place: Place, span: Span | None) -> object:
     """Call a trusted helper. It sees constants by value where that is allowed, other tensors as fake ones."""
-    seen = [_for_helper(arg) for arg in args]
-    try:
-        result = place.scope.helpers[name](*seen, **{key: _for_helper(value) for key, value in kwargs.items()})
-    except (Declined, Unknown):
-        raise
-    except Exception as error:
-        raise FxrulesError(
-            Problem(span, "helper-failed", f"the helper `{name}` raised {type(error).__name__}: {error}")
-        ) from error
+    seen = tuple([_for_helper(arg) for arg in args])
+    named = {key: _for_helper(value) for key, value in kwargs.items()}
+    site = f"at node `{place.out.name}`" if place.out is not None else ""
+    result = call_helper(name, place.scope.helpers[name], seen, named, span, site)
     return tuple(result) if isinstance(result, list) else result
 
 

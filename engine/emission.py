@@ -20,7 +20,7 @@ from .nodeview import View, Views
 from .owners import add_constant, add_module, read_constant
 from .plans import defaults_of
 from .provenance import constant_key, merged_meta
-from .sizes import find_size
+from .sizes import find_size, parts_of
 from .spellings import emit, emit_module, read_param
 from .truth import SYMBOLIC
 
@@ -78,7 +78,10 @@ class Emitter:
         if effect == "random" and self.level == "torch":
             return self._module(family, args)
         nodes = list(_nodes_in(args))
-        numbers = bool(nodes) and not any(map(self.is_tensor, nodes))
+        # arithmetic on sizes: an operator; what makes a tensor of sizes (`full`) has no such form
+        numbers = (
+            bool(nodes) and not any(map(self.is_tensor, nodes)) and any(form.level == "any" for form in family.forms)
+        )
         call = emit(self.match.rule.scope.table, family, args, self.level, numbers=numbers)
         if call is None:
             raise self.refusal("form", f"`{family.name}` has no form at level {self.level} for these arguments")
@@ -165,6 +168,9 @@ class Emitter:
 
     def _size(self, size: Any) -> Any:
         found = find_size(size, self.match, self.before, self.views)
+        parts = parts_of(size) if found is None and isinstance(size, torch.SymInt) else None
+        if parts is not None:
+            return self.op(parts[0], *parts[1])
         if found is None:
             raise self.refusal("shape", f"the size {size} is not at hand where the replacement stands")
         if not isinstance(found, tuple):

@@ -63,8 +63,6 @@ def lower(rule: Rule) -> Term:
     Raises FxrulesError, with the place, for what this version cannot match.
     """
     block = rule.match
-    if rule.via is not None:
-        refuse(rule.via.span, "`rewrite via`")
     frame = Frame(rule.scope, rule.params, header_dims(rule.ast.params))
     for assign in block.assigns:
         frame = _assign(assign, frame)

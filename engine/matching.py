@@ -16,9 +16,9 @@ from .compiler import Compiler
 from .lowering import lower
 from .nodeview import Views
 from .patterns import height, operands, roots
-from .ruleset import Rule, looks_beside, looks_everywhere
+from .ruleset import Rule
 from .steps import DEFERRED, NODES, OTHERS, TAKE, UNBOUND, VIEWS, Env, Matcher
-from .verdicts import asks_facts_only
+from .verdicts import asks_facts_only, looks_beside, looks_everywhere
 from .witness import Witness
 
 

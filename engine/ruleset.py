@@ -14,8 +14,8 @@ from typing import Any, TypeVar, overload
 from attrs import evolve, field, frozen
 
 from ..dsl import ast as tree
+from ..dsl.formatter import format_file
 from ..dsl.source import Span
-from ..dsl.walking import Part, walk
 from .families import FamilyTable
 from .naming import check_distinct, find_named
 
@@ -73,6 +73,11 @@ class Rule:
     def span(self) -> Span | None:
         """Where the rule stands."""
         return self.ast.span
+
+    @property
+    def text(self) -> str:
+        """The rule as it stands in a `.rules` file, formatted; what it takes from the rest of its file is left out."""
+        return format_file(tree.File((self.ast,)))
 
     @cached_property
     def params(self) -> Mapping[str, tree.Param]:
@@ -153,27 +158,6 @@ class Rule:
 def expression_of(clause: tree.Where | tree.Let) -> tree.Expr:
     """What a condition evaluates."""
     return clause.assign.value if isinstance(clause, tree.Let) else clause.condition
-
-
-def looks_everywhere(rule: Rule) -> bool:
-    """Whether a rule asks for what may be any number of nodes away."""
-    return _asks(rule, {"depends_on"})
-
-
-def looks_beside(rule: Rule) -> bool:
-    """Whether a rule sees more than its pattern: users of leaves, items of a tuple it takes apart, a helper's view."""
-    asks = _asks(rule, {"users", "user_ops", "is_output", *rule.scope.helpers})
-    return asks or any(len(assign.targets) > 1 for assign in rule.match.assigns)
-
-
-def _asks(rule: Rule, words: Set[str]) -> bool:
-    """Whether a condition calls one of these functions, as ``users(x)`` or as ``x.users()``."""
-    parts = (part for condition in rule.conditions for part in walk(expression_of(condition)))
-    return any(_word(part) in words for part in parts)
-
-
-def _word(part: Part) -> str:
-    return part.id if isinstance(part, tree.Name) else part.name if isinstance(part, tree.Attribute) else ""
 
 
 @frozen(eq=False, repr=False)

@@ -12,6 +12,8 @@ from torch.fx import Node
 from .candidates import Config, Match
 from .nodeview import Views
 
+# By the classes of the expressions, which are sympy's and torch's own.
+_OPS = {"Mul": "mul", "Add": "add", "FloorDiv": "floor_divide", "PythonMod": "remainder"}
 _SIZE_OF = torch.ops.aten.sym_size.int
 
 
@@ -35,6 +37,22 @@ def find_size(size: Any, match: Match, before: Node, views: Views) -> int | Node
             if isinstance(one, torch.SymInt) and one.node.expr == expr:
                 return _reader(node, dim, before) or (node, dim)
     return None
+
+
+def parts_of(size: torch.SymInt) -> tuple[str, tuple[int | torch.SymInt, ...]] | None:
+    """A size as an op on other sizes, by the name of the family: ``b * s`` is ``mul`` of both; None if it is none."""
+    expr, env = size.node.expr, size.node.shape_env
+    name = _OPS.get(type(expr).__name__)
+    if name is None:
+        return None
+    first, *rest = expr.args
+    other = rest[0] if len(rest) == 1 else expr.func(*rest)
+
+    def sized(part: Any) -> int | torch.SymInt:
+        found: int | torch.SymInt = int(part) if part.is_number else env.create_symintnode(part, hint=None)
+        return found
+
+    return name, (sized(first), sized(other))
 
 
 def _known(match: Match) -> Iterator[Node]:

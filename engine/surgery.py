@@ -8,12 +8,10 @@ from typing import Any
 from attrs import frozen
 from torch.fx import Node
 
-from ..dsl import ast
 from .agreement import is_dense, same_strides
 from .candidates import Match, Mismatch
 from .effects import EffectIndex, joint_problem, lost_sharing_problem, new_sharing, sharing_problem
 from .emission import Emitter, Refusal
-from .expansion import expand
 from .gradients import gradient_problem, lets_through
 from .journal import Journal, ProgramOwner
 from .memory import Place
@@ -22,7 +20,9 @@ from .nodeview import Views, level_of
 from .observers import is_observer
 from .replays import Recording, mark_agreeing, recall, record, replay
 from .room import make_room
+from .ruleset import Rule
 from .settling import settle
+from .via import build
 
 _STRIDES = frozenset({"strides"})
 UNCHECKED = "the graph has no shapes: the interface of replaced values was not checked; pass example_inputs="
@@ -73,11 +73,9 @@ def _level(match: Match) -> str:
 
 def _splice(emitter: Emitter, effects: EffectIndex, mark: int) -> Applied | Mismatch:
     match = emitter.match
-    if match.rule.rewrite is None:
-        return Mismatch("form", "this version of fxrules cannot apply `rewrite via`", match.root)
     notes: list[str] = []
     recording = recall(emitter)
-    final = _again(recording, emitter) or _placed(match.rule.rewrite, recording, emitter, effects, notes)
+    final = _again(recording, emitter) or _placed(match.rule, recording, emitter, effects, notes)
     if isinstance(final, Mismatch):
         return final
     erased = _erase([*match.nodes, *(old for old, _ in final)], set(match.kept), emitter.journal)
@@ -99,10 +97,10 @@ def _again(recording: Recording | None, emitter: Emitter) -> list[tuple[Node, No
 
 
 def _placed(
-    body: ast.Block, recording: Recording | None, emitter: Emitter, effects: EffectIndex, notes: list[str]
+    rule: Rule, recording: Recording | None, emitter: Emitter, effects: EffectIndex, notes: list[str]
 ) -> list[tuple[Node, Node]] | Mismatch:
     """Build the replacement and put each of its values in its place; the pairs of old and new values."""
-    results = expand(body, emitter) if recording is None else replay(recording, emitter)
+    results = build(rule, emitter) if recording is None else replay(recording, emitter)
     if recording is None:
         record(emitter, results)
     pairs = _pairs(emitter.match, results)

@@ -30,7 +30,20 @@ class Unknown(Exception):
 
 
 class Declined(Exception):
-    """Rewrite-time code that cannot go on, or a trusted helper that says no; carries the reason."""
+    """Rewrite-time code that cannot go on, or a trusted helper that says no; carries the reason.
+
+    A helper raises it where a rule does not apply; the report has the reason.
+
+    >>> import fxrules
+    >>> def half_of(n):
+    ...     if n % 2:
+    ...         raise fxrules.Declined(f"{n} is odd")
+    ...     return n // 2
+    >>> half_of(3)
+    Traceback (most recent call last):
+    ...
+    fxrules.engine.truth.Declined: 3 is odd
+    """
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

@@ -5,7 +5,7 @@ A model repeats its layers: twelve attentions have the same shapes, dtypes and n
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Set
 
 from attrs import field, frozen
 from torch.fx import Node
@@ -51,7 +51,26 @@ def asks_facts_only(rule: Rule) -> bool:
     exprs: list[Part] = list(map(expression_of, rule.conditions))
     if rule.rewrite is not None:
         exprs += [*(assign.value for assign in rule.rewrite.assigns), *rule.rewrite.results]
+    if rule.via is not None:
+        exprs.append(rule.via)
     return words.isdisjoint(_word(part) for expr in exprs for part in walk(expr))
+
+
+def looks_everywhere(rule: Rule) -> bool:
+    """Whether a rule asks for what may be any number of nodes away."""
+    return _asks(rule, {"depends_on"})
+
+
+def looks_beside(rule: Rule) -> bool:
+    """Whether a rule sees more than its pattern: users of leaves, items of a tuple it takes apart, a helper's view."""
+    asks = _asks(rule, {"users", "user_ops", "is_output", *rule.scope.helpers})
+    return asks or any(len(assign.targets) > 1 for assign in rule.match.assigns)
+
+
+def _asks(rule: Rule, words: Set[str]) -> bool:
+    """Whether a condition calls one of these functions, as ``users(x)`` or as ``x.users()``."""
+    parts = (part for condition in rule.conditions for part in walk(expression_of(condition)))
+    return any(_word(part) in words for part in parts)
 
 
 def _word(part: Part) -> str | None:

@@ -20,6 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "models_here", raising=False)
+    monkeypatch.delitem(sys.modules, "patterns_here", raising=False)
     return fill(tmp_path)
 
 
@@ -27,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"fxrules {__version__}\n"
-    for command in ([], ["run"], ["check"], ["fmt"], ["list"]):
+    for command in ([], ["run"], ["check"], ["fmt"], ["infer"], ["list"]):
         assert main([*command, "--help"]) == 0
         assert "Usage: fxrules" in capsys.readouterr().out
 
@@ -148,3 +149,67 @@ def test_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.split() == ["gelu.gelu", "rounding"]
     assert main(["list", "sdt"]) == 2
     assert "did you mean `std`?" in capsys.readouterr().err
+
+
+# -------------------------------------------------------------------- infer
+FUNCTIONS = """
+import math
+import torch
+
+
+def gelu(x):
+    \"\"\"Tanh GELU.\"\"\"
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def fused(x):
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+def fused_twice(x, y):
+    return fused(x) + y
+
+
+number = 3
+"""
+INFERRED = """rule hand_gelu(x) {
+  \"\"\"Tanh GELU.\"\"\"
+  match    0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x ** 3)))
+  rewrite  gelu(x, approximate="tanh")
+  numerics rounding
+}
+"""
+
+
+def test_infer_prints_or_writes_a_rule_that_checks_and_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "patterns_here.py", FUNCTIONS)
+    functions = ["infer", "patterns_here:gelu", "patterns_here.py:fused"]
+    assert main([*functions, "--name", "hand_gelu"]) == 0
+    assert capsys.readouterr() == (INFERRED, "")
+    assert main([*functions, "--name", "hand_gelu", "-o", "hand.rules"]) == 0
+    assert capsys.readouterr().out == "hand.rules: written\n"
+    assert (folder / "hand.rules").read_text() == INFERRED
+    assert main(["check", "hand.rules"]) == main(["fmt", "--check", "hand.rules"]) == 0
+    assert main(["run", "models_here:make_net", "--rules", "hand.rules"]) == 0
+    assert "1 rewrite by 1 of 1 rules" in capsys.readouterr().out
+    assert main(functions) == 0
+    assert capsys.readouterr().out.startswith("rule gelu(x) {\n")
+
+
+@pytest.mark.parametrize(
+    ("functions", "message"),
+    [
+        (["patterns_here:gleu", "patterns_here:fused"], "did you mean `gelu`?"),
+        (["patterns_here", "patterns_here:fused"], "`patterns_here` is not module:function"),
+        (["patterns_here:number", "patterns_here:fused"], "patterns_here:number is 3 and no function"),
+        (["no_module_here:f", "patterns_here:fused"], "there is no module `no_module_here`"),
+        (["patterns_here:gelu", "patterns_here:fused_twice"], "takes `y`, which the pattern does not"),
+        (["patterns_here:gelu", "patterns_here:fused", "-o", "no/folder.rules"], "no/folder.rules: No such file"),
+    ],
+)
+def test_infer_says_what_is_wrong(
+    functions: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder / "patterns_here.py", FUNCTIONS)
+    assert main(["infer", *functions]) == 2
+    assert message in capsys.readouterr().err

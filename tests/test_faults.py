@@ -96,7 +96,7 @@ STEPS = [
     *((Journal, name) for name in ("mark", "create", "erase", "replace_uses", "set_meta", "take_name")),
     *((Journal, name) for name in ("touch_module", "share", "_touch", "_touch_users", "_reserve", "_touch_bucket")),
     *((emission, name) for name in ("add_constant", "read_constant", "add_module", "emit", "emit_module")),
-    *((surgery, name) for name in ("settle", "expand", "sharing_problem", "_erase", "_redirect")),
+    *((surgery, name) for name in ("settle", "build", "sharing_problem", "_erase", "_redirect")),
     (settling, "_push"),
     *((expansion, name) for name in ("evaluate", "steps_of")),
     (effects.EffectIndex, "effect"),

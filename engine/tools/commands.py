@@ -1,4 +1,4 @@
-"""The command line: ``fxrules check``, ``fmt``, ``list`` and ``run``.
+"""The command line: ``fxrules check``, ``fmt``, ``infer``, ``list`` and ``run``.
 
 Exit codes: 0 clean, 1 findings, 2 usage or input, 3 internal error. Torch is imported
 only by the commands that need it.
@@ -156,6 +156,27 @@ def run(
         outcome = run_rules(model, imports, options)
     screen.show_outcome(outcome, as_json=as_json, with_diff=dry_run)
     return CLEAN if outcome.ok else FINDINGS
+
+
+@cli.command()
+@click.argument("pattern", metavar="MODULE:PATTERN")
+@click.argument("replacement", metavar="MODULE:REPLACEMENT")
+@click.option("--name", metavar="NAME", help="The name of the rule; by default that of the pattern function.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.rules",
+              help="Write the rule to this file.")  # fmt: skip
+def infer(pattern: str, replacement: str, name: str | None, output: Path | None) -> int:
+    """Print two Python functions as a rule, as torch.fx.replace_pattern takes them.
+
+    The functions are traced, so their MODULE is imported: its code runs. It may be a file (patterns.py:gelu).
+    """
+    from .inferring import infer_text
+
+    text = infer_text(pattern, replacement, name, output)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        screen.show_line(f"{output}: written")
+    return CLEAN
 
 
 def _count(number: int, noun: str) -> str:

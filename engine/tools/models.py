@@ -47,8 +47,7 @@ def load_model(spec: str, imports: Iterable[str] = ()) -> Subject:
     if not colon or not place or not name:
         message = f"`{spec}` is neither module:factory nor a .pt2 file"
         raise FxrulesError(Problem(None, "bad-model", message, "for example models:make_gpt2, or models.py:make_gpt2"))
-    module = _import_file(Path(place)) if place.endswith(".py") else _import(place)
-    found = _attribute(module, name)
+    found = load_attribute(place, name)
     if isinstance(found, (torch.nn.Module, ExportedProgram)):
         return Subject(found, None)
     if not callable(found):
@@ -60,6 +59,12 @@ def load_model(spec: str, imports: Iterable[str] = ()) -> Subject:
         message = f"{spec} failed: {type(error).__name__}: {error}"
         raise FxrulesError(Problem(user_place(error), "factory-failed", message)) from error
     return _subject(spec, made)
+
+
+def load_attribute(place: str, name: str) -> Any:
+    """What a module, or a file that ends in ``.py``, calls by a name; imports it. Raises FxrulesError."""
+    module = _import_file(Path(place)) if place.endswith(".py") else _import(place)
+    return _attribute(module, name)
 
 
 def _subject(spec: str, made: Any) -> Subject:

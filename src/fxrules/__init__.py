@@ -13,23 +13,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .dsl.source import FxrulesError, Problem
     from .engine.comparison import Comparison, compare
+    from .engine.inferring import infer, replace_pattern
     from .engine.libraries import load
     from .engine.report import Report
     from .engine.rewriting import Found, Result, find, rewrite
     from .engine.ruleset import Rule, RuleSet
+    from .engine.truth import Declined
 
 __version__ = "0.1.0"
 __all__ = [
-    "Comparison", "Found", "FxrulesError", "Problem", "Report", "Result", "Rule", "RuleSet",
-    "compare", "find", "load", "rewrite",
+    "Comparison", "Declined", "Found", "FxrulesError", "Problem", "Report", "Result", "Rule", "RuleSet",
+    "compare", "find", "infer", "load", "replace_pattern", "rewrite",
 ]  # fmt: skip
 
 _HOMES = {
     "Comparison": "engine.comparison", "compare": "engine.comparison",
     "Found": "engine.rewriting", "Result": "engine.rewriting",
     "find": "engine.rewriting", "rewrite": "engine.rewriting",
+    "infer": "engine.inferring", "replace_pattern": "engine.inferring",
     "load": "engine.libraries", "Report": "engine.report", "Rule": "engine.ruleset", "RuleSet": "engine.ruleset",
-    "FxrulesError": "dsl.source", "Problem": "dsl.source",
+    "Declined": "engine.truth", "FxrulesError": "dsl.source", "Problem": "dsl.source",
 }  # fmt: skip
 
 
