@@ -26,7 +26,9 @@ DRAWS = _words("""
 """)
 STATE = _words("""
     manual_seed seed set_rng_state set_grad_enabled _set_grad_enabled _enter_autocast _exit_autocast
-    set_default_dtype set_default_device use_deterministic_algorithms
+    set_default_dtype set_default_device use_deterministic_algorithms set_autocast_enabled set_autocast_dtype
+    set_autocast_cache_enabled autocast_increment_nesting autocast_decrement_nesting clear_autocast_cache
+    inference_mode no_grad enable_grad set_float32_matmul_precision set_num_threads set_flush_denormal
 """)
 QUERIES = _words("""
     size dim ndimension numel nelement stride item tolist is_contiguous element_size storage_offset get_device
