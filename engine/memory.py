@@ -87,7 +87,7 @@ def _overload_effect(node: Node, op: OpOverload, views: Views) -> Effect:
         return Effect("mutates", statistics, (), f"`{node.name}` updates its running statistics")
     view = views.own(node) if memory.random else None
     if memory.random and (view is None or view.effect != "pure"):
-        return random(node, aliases)
+        return random(node, () if view is not None and _surely_drops(view) else aliases)
     return Effect("pure", (), aliases, copies=memory.name in MAY_COPY)
 
 
@@ -114,11 +114,18 @@ def _family_effect(node: Node, view: View) -> Effect:
         case "pure" if told:
             return Effect("pure", (), aliases, copies=view.family.name in MAY_COPY)
         case "random":
-            return random(node, aliases)
+            return random(node, () if _surely_drops(view) else aliases)
     if view.family.name in STATISTICS:
         statistics = nodes_in(view.args[view.family.index[name]] for name in ("running_mean", "running_var"))
         return Effect("mutates", statistics, aliases, f"`{node.name}` updates its running statistics")
     return writing(node, inputs, inputs, draws=True)
+
+
+def _surely_drops(view: View) -> bool:
+    """Whether a dropout in training has a rate above zero: at zero it gives back its input."""
+    at = view.family.index.get("p")
+    rate = None if at is None else view.args[at]
+    return isinstance(rate, int | float) and rate > 0
 
 
 def _is_evaluating(view: View) -> bool:

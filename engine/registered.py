@@ -23,8 +23,8 @@ def with_registered(table: OpTable, tree: ast.File) -> OpTable:
 
     Ops are known from when they are registered: import the module that does it before you load the rules.
     """
-    wanted = {name.removeprefix("torch.ops.").partition(".")[0] for name in set(_names(tree)) - table.targets.keys()}
-    registered = _registered(wanted - {"aten", "torch"})
+    wanted = {name.removeprefix("torch.ops.") for name in set(_names(tree)) - table.targets.keys()}
+    registered = [name for name in _registered(wanted) if not name.startswith("aten.") or name in wanted]
     if not registered:
         return table
     found: dict[str, OpSignature] = {}
@@ -38,8 +38,9 @@ def with_registered(table: OpTable, tree: ast.File) -> OpTable:
     return evolve(table, targets={**table.targets, **found}, packages=frozenset({*table.packages, *packages}))
 
 
-def _registered(namespaces: Collection[str]) -> list[str]:
-    """The ops of these namespaces, as ``acme.rope`` and ``acme.rope.out``; default overloads first."""
+def _registered(names_used: Collection[str]) -> list[str]:
+    """The ops of the namespaces of these names, as ``acme.rope`` and ``acme.rope.out``; default overloads first."""
+    namespaces = {name.partition(".")[0] for name in names_used} - {"torch"}
     if not namespaces:
         return []
     names = (name.partition("::") for name in torch._C._dispatch_get_all_op_names())
