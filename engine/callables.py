@@ -15,7 +15,10 @@ from torch.fx import Node
 from .kinds import plain_value
 from .signatures import REQUIRED
 
-_ROOTS = {"torch": torch, "operator": operator, "math": math, "aten": torch.ops.aten, "Tensor": torch.Tensor}
+_ROOTS = {
+    "torch": torch, "operator": operator, "math": math, "aten": torch.ops.aten, "Tensor": torch.Tensor,
+    "F": torch.nn.functional, "nn": torch.nn,
+}  # fmt: skip
 
 
 def resolve(target: str) -> Any:

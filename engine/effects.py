@@ -1,152 +1,55 @@
 """Which rewrites are safe in the presence of writes, random numbers and shared memory.
 
-Two laws. A match may not straddle a write to memory that it reads. And a new value may
+Three laws. A match may not straddle a write to memory that it reads. What is replaced
+writes and draws as before: to the same memory, in the same order. And a new value may
 not share memory anew: never at the boundary of the graph, nor where something writes to
 it, and inside only if the rule says ``changes aliasing``.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 
-import torch
-from attrs import define, field
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx import Graph, Node
+from torch.fx import Node
 
 from .candidates import Match, Mismatch
-from .memory import Effect, Place, barriers_of, effect_of, is_faked_as_copy
-from .nodeview import Views
-from .sketches import drop
+from .effectindex import EffectIndex
+from .memory import Effect, Place
 
-
-@define(eq=False)
-class EffectIndex:
-    """The effects of a graph's nodes, and the nodes that a read may not move past, in graph order.
-
-    Rewrites add and erase pure nodes only, so the barriers stay what they are.
-    """
-
-    graph: Graph
-    views: Views
-    _effects: dict[Node, Effect] = field(factory=dict, init=False)
-    _calm: set[int] = field(factory=set, init=False)
-    _barriers: list[Node] | None = field(default=None, init=False)
-
-    def effect(self, node: Node) -> Effect:
-        """The effect of a node, kept until `forget`."""
-        found = self._effects.get(node)
-        if found is None:
-            found = self._effects[node] = effect_of(node, self.views)
-        return found
-
-    def is_calm(self, node: Node) -> bool:
-        """Whether a node's family says that it is pure; what that does not say, it could only write.
-
-        Worked out once for all nodes of one sketch.
-        """
-        sketch = self.views.sketch(node)
-        if sketch is not None and sketch.number in self._calm:
-            return True
-        view = self.views.own(node)
-        calm = view is not None and view.effect == "pure"
-        if calm and sketch is not None:
-            self._calm.add(sketch.number)
-        return calm
-
-    @property
-    def barriers(self) -> list[Node]:
-        """Nodes that write, or may do anything."""
-        if self._barriers is None:
-            self._barriers = barriers_of(self.graph.nodes, self.views)
-        return self._barriers
-
-    def between(self, first: Node, last: Node) -> list[Node]:
-        """The barriers after ``first`` and before ``last``."""
-        barriers = self.barriers
-        if not barriers:
-            return []
-        start = bisect_right(barriers, first)
-        return [node for node in barriers[start : bisect_right(barriers, last)] if node is not last]
-
-    def after(self, node: Node) -> list[Node]:
-        """The barriers after ``node``."""
-        return self.barriers[bisect_right(self.barriers, node) :] if self.barriers else []
-
-    def forget(self, nodes: Collection[Node]) -> None:
-        """Drop what is known of changed nodes and of their users."""
-        drop(self._effects, set(nodes).union(*[node.users for node in nodes]))
-
-    def bases(self, nodes: Iterable[Node], *, surely: bool = False) -> frozenset[Place]:
-        """Where the memory of values may come from: the nodes that made it, attributes by their path.
-
-        ``surely``: follow only what is known to share memory, not what may be a copy.
-        """
-        found: set[Place] = set()
-        pending, seen = list(nodes), set(nodes)
-        while pending:
-            node = pending.pop()
-            sources = [source for source in self.effect(node).aliases if self._shares(node, source, surely)]
-            if not sources:
-                found.add(str(node.target) if node.op == "get_attr" else node)
-            pending.extend(source for source in sources if source not in seen)
-            seen.update(sources)
-        return frozenset(found)
-
-    def _shares(self, node: Node, source: Node, surely: bool) -> bool:
-        """Whether a value may (or surely does) share memory with an argument that it may alias.
-
-        Fake tensors know it: a view shares the storage of what it looks at.
-        """
-        mine, other = _storages(self.views.fact(node)), _storages(self.views.fact(source))
-        if mine and other and (surely or not is_faked_as_copy(node)):
-            return not mine.isdisjoint(other)
-        return not (surely and self.effect(node).copies)
-
-    def sharing(self, places: Iterable[Place]) -> set[Node]:
-        """The nodes whose value may share memory with any of these places."""
-        pending: list[Node] = []
-        for place in places:
-            if isinstance(place, Node):
-                pending.append(place)
-            else:
-                pending.extend(self.graph.find_nodes(op="get_attr", target=place))
-        seen = set(pending)
-        while pending:
-            node = pending.pop()
-            for user in node.users:
-                if user not in seen and node in self.effect(user).aliases and self._shares(user, node, False):
-                    seen.add(user)
-                    pending.append(user)
-        return seen
-
-
-def _storages(fact: object) -> set[int]:
-    """The storages of a fake tensor, or of a list of them; empty where that is not known."""
-    if isinstance(fact, FakeTensor):
-        return {fact.untyped_storage()._cdata} if fact.layout is torch.strided else set()
-    if isinstance(fact, tuple | list):
-        each = [_storages(item) for item in fact]
-        return set().union(*each) if all(each) else set()
-    return set()
+__all__ = [
+    "EffectIndex",
+    "effect_problem",
+    "joint_problem",
+    "legal",
+    "lost_sharing_problem",
+    "new_sharing",
+    "sharing_problem",
+]
 
 
 def legal(match: Match, index: EffectIndex) -> Mismatch | None:
     """Why a match may not be rewritten for its effects, or None.
 
-    All its nodes must be pure, and nothing may write to what it reads between the first
-    of these reads and the last result, where the replacement reads instead.
+    Nothing may write to what it reads between the first of these reads and the last result,
+    where the replacement reads instead. Its nodes are pure, but for those that the pattern
+    names by their exact target: they must be free to act there instead.
     """
+    inside = set(match.nodes).difference(match.kept)  # kept nodes stay where they are
+    acting = []
     for node in match.nodes:
-        if not index.barriers and index.is_calm(node):
+        if (not index.barriers and index.is_calm(node)) or node not in inside:
             continue
         effect = index.effect(node)
-        if effect.kind != "pure":
+        if effect.kind == "opaque" or (effect.kind != "pure" and index.views.effect(node) == "pure"):
             return Mismatch("effect", f"{effect.reason or f'`{node.name}` has effects'}; it cannot be replaced", node)
+        if effect.kind != "pure":
+            acting.append(node)
+    if acting:
+        problem = _acting_problem(match, acting, inside, index)
+        if problem is not None:
+            return problem
     if not index.barriers:
         return None
-    inside = set(match.nodes)
     barriers = [node for node in index.between(min(match.nodes), max(match.results)) if node not in inside]
     if not barriers:
         return None
@@ -155,8 +58,71 @@ def legal(match: Match, index: EffectIndex) -> Mismatch | None:
         effect = index.effect(node)
         if effect.kind == "opaque":
             return Mismatch("effect", f"{effect.reason}, in the midst of the match", node)
-        if _overlap(_written(effect, index), read):
+        if index.overlap(_written([effect], index), read):
             return Mismatch("effect", f"{effect.reason}, which the match reads before", node)
+    return None
+
+
+def _acting_problem(
+    match: Match, acting: Sequence[Node], inside: Collection[Node], index: EffectIndex
+) -> Mismatch | None:
+    """Why nodes that write or draw random numbers may not do so at the last result instead of where they are."""
+    written = _written(map(index.effect, acting), index)
+    draws = any(index.effect(node).draws for node in acting)
+    node, last = min(acting), max(match.results)
+    while node is not last:
+        node = node.next
+        effect = index.effect(node)
+        if node in inside or (effect.kind == "pure" and not written):
+            continue
+        if effect.kind == "opaque" or (draws and effect.draws):
+            reason = effect.reason if effect.kind != "mutates" else f"`{node.name}` draws random numbers"
+            return Mismatch("effect", f"{reason}, in the midst of the match; random ops keep their order", node)
+        if index.overlap(written, index.bases(node.all_input_nodes)):
+            return Mismatch("effect", f"`{node.name}` reads what the match writes to, in its midst", node)
+    for node in acting:
+        places = _written([index.effect(node)], index)
+        for other in inside if places else ():
+            apart = other is not node and not _depends(other, node, inside) and not _depends(node, other, inside)
+            if apart and index.overlap(places, index.bases(other.all_input_nodes)):
+                why = f"`{other.name}` reads what `{node.name}` writes to, and the pattern does not say which is first"
+                return Mismatch("effect", why, other)
+    return None
+
+
+def _depends(node: Node, other: Node, inside: Collection[Node]) -> bool:
+    """Whether a value is computed from another, through nodes of the match."""
+    pending, seen = [node], {node}
+    while pending:
+        sources = pending.pop().all_input_nodes
+        if other in sources:
+            return True
+        pending.extend(source for source in sources if source in inside and source not in seen)
+        seen.update(sources)
+    return False
+
+
+def effect_problem(match: Match, made: Sequence[Node], index: EffectIndex) -> Mismatch | None:
+    """Why a replacement may not have the effects that it has, or None: they must be those of what it replaces."""
+    quiet = not index.barriers
+    old = [index.effect(node) for node in match.nodes if not (quiet and index.is_calm(node)) and node not in match.kept]
+    new = list(map(index.effect, made))
+    for effect in new:
+        if effect.kind == "opaque":
+            return Mismatch("effect", f"the replacement may not have effects: {effect.reason}", match.root)
+    before, after = (_written(effects, index) for effects in (old, new))
+    if before or after:
+        surplus = index.memory(after.difference(made)) - index.memory(before)
+        missing = index.memory(before) - index.memory(after)
+        for effect, places in [*((one, surplus) for one in new), *((one, missing) for one in old)]:
+            if effect.kind == "mutates" and not index.memory(_written([effect], index)).isdisjoint(places):
+                why = "the replacement may not have effects" if places is surplus else "the replacement must do so too"
+                return Mismatch("effect", f"{why}: {effect.reason}", match.root)
+    draws = [any(effect.draws for effect in effects) for effects in (old, new)]
+    if draws[0] != draws[1] and match.rule.numerics.level != "differs":
+        what = "draws no random numbers" if draws[0] else "draws random numbers"
+        why = f"the replacement {what}, and later ops would draw others; only a rule that `differs` may do that"
+        return Mismatch("effect", why, match.root)
     return None
 
 
@@ -167,24 +133,10 @@ def _places_read(match: Match, index: EffectIndex) -> frozenset[Place]:
     return index.bases([*sources, *match.kept]) | frozenset(modules)
 
 
-def _written(effect: Effect, index: EffectIndex) -> frozenset[Place]:
-    nodes = [place for place in effect.writes if isinstance(place, Node)]
-    return index.bases(nodes) | frozenset(place for place in effect.writes if isinstance(place, str))
-
-
-def _overlap(first: Iterable[Place], second: Iterable[Place]) -> bool:
-    """Whether two sets of places have memory in common; paths overlap when one begins with the other."""
-    others = set(second)
-    paths = [place for place in others if isinstance(place, str)]
-    return any(
-        place in others
-        or (isinstance(place, str) and any(_below(place, path) or _below(path, place) for path in paths))
-        for place in first
-    )
-
-
-def _below(path: str, prefix: str) -> bool:
-    return prefix.endswith(".") and path.startswith(prefix)
+def _written(effects: Iterable[Effect], index: EffectIndex) -> frozenset[Place]:
+    places = [place for effect in effects for place in effect.writes]
+    nodes = [place for place in places if isinstance(place, Node)]
+    return index.bases(nodes) | frozenset(place for place in places if isinstance(place, str))
 
 
 def new_sharing(old: Node, outside: frozenset[Place], index: EffectIndex) -> frozenset[Place]:
@@ -257,10 +209,11 @@ def _boundary(output: Node, other: str) -> Mismatch:
 
 def _write_problem(old: Node, memory: set[Node], index: EffectIndex) -> Mismatch | None:
     """A later write to the memory, which would now be seen through other values than before."""
-    paths = [str(node.target) for node in memory if node.op == "get_attr"]
+    held = [node for node in memory if node.op in ("get_attr", "placeholder")]
+    paths = [str(node.target) for node in held if node.op == "get_attr"]
     for node in index.after(old):
         effect = index.effect(node)
-        if any(place in memory or (isinstance(place, str) and _overlap([place], paths)) for place in effect.writes):
+        if not memory.isdisjoint(effect.writes) or (held and index.overlap(effect.writes, [*held, *paths])):
             return Mismatch(
                 "effect", f"{effect.reason}, and the new value would not share memory as the old one does", node
             )

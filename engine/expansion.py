@@ -19,7 +19,7 @@ from .evaluation import evaluate
 from .frames import BINARY_FAMILIES, UNARY_FAMILIES
 from .indexing import steps_of
 from .kinds import ModuleAttr
-from .memory import overloads_of
+from .schemas import overloads_of
 from .spellings import resolve
 from .truth import SYMBOLIC, Declined, Unknown
 from .words import WORDS

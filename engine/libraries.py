@@ -24,6 +24,7 @@ from .families import FamilyTable, load_table
 from .installed import Library, installed_libraries
 from .matching import compile_rule
 from .optable import op_table
+from .registered import with_registered
 from .ruleset import Pipeline, Rule, RuleSet, Scope, Selection
 from .selectors import FileNames, file_names, pipelines_of, selections_of
 
@@ -171,7 +172,7 @@ class _Loader:
         imports = {alias: loaded.scope for alias, loaded in imported.items()}
         table = _extended(tree, imports)
         names = {alias: names_of(loaded.tree) for alias, loaded in imported.items()}
-        problems = check(tree, op_table(table), imports=names)
+        problems = check(tree, with_registered(op_table(table), tree), imports=names)
         if problems:
             raise FxrulesError(*problems)
         constants: dict[str, int | float] = {}

@@ -22,6 +22,7 @@ from .factkeys import UNKNOWN, FactKeys, argument_key
 from .inputs import Call, read_call
 from .journal import Journal
 from .recipes import Recipe, is_static, quick, recipe_of, remade
+from .switches import switches, switches_kept
 
 MISSING: Final = object()
 
@@ -181,6 +182,10 @@ class Propagation:
         key = self.keys.key(fact)
         return UNKNOWN if key is UNKNOWN else (key,)
 
+    def forget(self) -> None:
+        """Run every op anew: the same inputs may give something else now."""
+        self._cache.clear()
+
     def _run(self, node: Node, args: Any, kwargs: Any) -> Any:
         function = self._callable(node, args)
         assert self.mode is not None
@@ -254,15 +259,19 @@ def annotate(module: GraphModule, example_inputs: Any, journal: Journal | None =
     propagation = Propagation(graph, mode)
     record = journal.set_meta if journal is not None else _set_meta
     given = _given(graph, example_inputs)
-    for node in graph.nodes:
-        if node.op == "placeholder":
-            if str(node.target) in given:
-                record(node, {"val": _faked(given[str(node.target)], mode)})
-        elif node.op != "output":
-            try:
-                record(node, propagation.entries(node))
-            except Impossible:
-                continue
+    with switches_kept():  # calls of the graph may turn them
+        turned = switches()
+        for node in graph.nodes:
+            if node.op == "placeholder":
+                if str(node.target) in given:
+                    record(node, {"val": _faked(given[str(node.target)], mode)})
+            elif node.op != "output":
+                try:
+                    record(node, propagation.entries(node))
+                except Impossible:
+                    continue
+                if turned != (turned := switches()):
+                    propagation.forget()
 
 
 def _set_meta(node: Node, entries: Mapping[str, Any]) -> None:

@@ -22,8 +22,8 @@ from .facts import EXAMPLE_INPUTS
 from .helping import SizeGuard
 from .indexing import steps_of
 from .kinds import ModuleAttr
-from .memory import overloads_of
 from .nodeview import Views
+from .schemas import overloads_of
 from .targets import name_of
 from .truth import SYMBOLIC, Unknown
 

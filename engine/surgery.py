@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from .agreement import is_dense, same_strides
 from .candidates import Match, Mismatch
-from .effects import EffectIndex, joint_problem, lost_sharing_problem, new_sharing, sharing_problem
+from .effects import EffectIndex, effect_problem, joint_problem, lost_sharing_problem, new_sharing, sharing_problem
 from .emission import Emitter, Refusal
 from .gradients import gradient_problem, lets_through
 from .journal import Journal, ProgramOwner
@@ -61,6 +61,7 @@ def apply(
     if isinstance(outcome, Mismatch):
         _undo(mark, emitter, effects)
         return outcome
+    effects.renew(outcome.erased, outcome.new_nodes)
     changed = [node for node, other in outcome.touched.items() if other]
     views.forget(changed)
     effects.forget(changed)
@@ -230,10 +231,9 @@ def _redirect(old: Node, new: Node, emitter: Emitter) -> None:
 
 def _effect_problem(old: Node, new: Node, emitter: Emitter, effects: EffectIndex) -> Mismatch | None:
     """Why the replacement's effects, or the memory it shares, forbid it."""
-    for node in emitter.made:
-        effect = effects.effect(node)
-        if effect.kind in ("mutates", "opaque"):
-            return Mismatch("effect", f"the replacement may not have effects: {effect.reason}", old)
+    problem = effect_problem(emitter.match, emitter.made, effects)
+    if problem is not None:
+        return problem
     declared = "aliasing" in emitter.match.rule.changes
     if declared and not effects.barriers and effects.graph.output_node() not in effects.sharing([old]):
         return None  # nothing is written, and nothing of it leaves the graph

@@ -23,7 +23,7 @@ class Tensors:
     owner: torch.nn.Module | None
     lifted: Mapping[str, torch.Tensor]
     _modules: dict[str, torch.nn.Module | None] = field(factory=dict, init=False, repr=False)
-    _written: frozenset[str] | None = field(default=None, init=False, repr=False)
+    _written: frozenset[object] | None = field(default=None, init=False, repr=False)
     _sketches: dict[int, tuple[Any, torch.Tensor | None]] = field(factory=dict, init=False, repr=False)
 
     def fact(self, value: Any) -> Any:
@@ -91,8 +91,10 @@ class Tensors:
         if not isinstance(found, torch.Tensor):
             return None
         if self._written is None:
-            self._written = frozenset(self._paths_written(effect))
-        return None if path in self._written else found
+            paths = set(self._paths_written(effect))
+            memory = [storage_of(self.attribute(one) if one not in self.lifted else self.lifted[one]) for one in paths]
+            self._written = frozenset([*paths, *memory]) - {None}
+        return None if path in self._written or storage_of(found) in self._written else found
 
     def _paths_written(self, effect: Callable[[Node], str]) -> Iterator[str]:
         for node in self.graph.nodes:
@@ -120,6 +122,14 @@ class Tensors:
         """Drop what is known of modules and of writes."""
         self._modules.clear()
         self._written = None
+
+
+def storage_of(value: object) -> int | None:
+    """What stands for the memory of a tensor, the same for all that share it; None if it has no plain memory."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    storage: int = value.untyped_storage()._cdata
+    return storage
 
 
 def _from_tensor_meta(meta: Any) -> torch.Tensor | None:

@@ -45,6 +45,8 @@ _OTHERS = {
 _TARGETS = {
     "aten.add.Tensor": "self, other, *, alpha=1",
     "aten.div.Tensor": "self, other",
+    "aten.add_.Tensor": "self, other, *, alpha=1",
+    "aten.sub_.Tensor": "self, other, *, alpha=1",
     "torch.cat": "tensors, dim=0",
     "torch.relu": "input",
     "torch.nn.functional.rms_norm": "input, normalized_shape, weight=None, eps=None",

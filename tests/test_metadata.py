@@ -230,3 +230,26 @@ def test_density(value: Any, dense: bool) -> None:
 def test_example_inputs_that_no_placeholder_takes_are_an_error(inputs: Any, told: str) -> None:
     with pytest.raises(FxrulesError, match=told):
         annotate(symbolic_trace(lambda x: x + 1), inputs)
+
+
+def test_annotate_follows_the_switches_of_a_graph_and_puts_them_back() -> None:
+    graph = Graph()
+    x = graph.placeholder("x")
+    before = graph.call_function(torch.matmul, (x, x))
+    entered = graph.call_function(torch.amp.autocast_mode._enter_autocast, ("cpu", torch.bfloat16, True, None))
+    inside = graph.call_function(torch.matmul, (x, x))
+    graph.call_function(torch.amp.autocast_mode._exit_autocast, (entered,))
+    after = graph.call_function(torch.matmul, (x, x))
+    graph.call_function(torch.set_default_dtype, (torch.float64,))
+    graph.call_function(torch.manual_seed, (3,))
+    graph.call_function(torch.set_autocast_enabled, ("cpu", True))
+    graph.output((before, inside, after))
+    state = torch.get_rng_state()
+    annotate(GraphModule(nn.Module(), graph), (torch.ones(2, 2),))
+    assert [node.meta["val"].dtype for node in (before, inside, after)] == [
+        torch.float32,
+        torch.bfloat16,
+        torch.float32,
+    ]
+    assert torch.get_default_dtype() == torch.float32 and not torch.is_autocast_enabled("cpu")
+    assert torch.equal(torch.get_rng_state(), state)
