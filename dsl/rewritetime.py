@@ -18,7 +18,18 @@ from .vocabulary import DTYPES, FACTS, MEASURES, VOCABULARY
 from .walking import Part, dotted, parts
 
 _ASK_ONLY = frozenset(
-    {"users", "is_input", "path", "same_device", "same_dtype", "same_shape", "broadcastable", "is_contiguous", "len"}
+    {
+        "users",
+        "uses",
+        "is_input",
+        "path",
+        "same_device",
+        "same_dtype",
+        "same_shape",
+        "broadcastable",
+        "is_contiguous",
+        "len",
+    }
 )
 """Functions that look at facts and never at the elements of a tensor."""
 

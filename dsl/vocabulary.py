@@ -60,11 +60,14 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "broadcastable": Word(2, 2, "true if a tensor (or shape) broadcasts to a shape without growing it"),
         "is_contiguous": Word(1, 1, "true if the tensor is dense in row-major order"),
         "is_input": Word(1, 1, "true if the value is an input of the graph"),
-        "path": Word(1, 1, 'module path of the node, such as `"encoder.layer.0"`; `""` if it has none'),
+        "path": Word(1, 1, 'module path of the node or module, such as `"encoder.layer.0"`; `""` if it has none'),
         "same_device": Word(1, None, "true if all tensors (or all in the lists) live on one device"),
         "same_dtype": Word(1, None, "true if all tensors (or all in the lists) have one dtype"),
         "same_shape": Word(1, None, "true if all tensors (or all in the lists) have one shape"),
         "users": Word(1, 1, "number of nodes that read the value, observers left out"),
+        "uses": Word(
+            1, 1, "number of places in the whole graph that call the module or read the parameter, by identity"
+        ),
         # measures, for `shrinks`
         "count": Word(1, 1, "number of nodes of an op in the graph"),
         "depth": Word(1, 1, "sum over nodes of an op of the number of nodes above it"),

@@ -135,10 +135,10 @@ def _storages(fact: object) -> set[int]:
 def legal(match: Match, index: EffectIndex) -> Mismatch | None:
     """Why a match may not be rewritten for its effects, or None.
 
-    All its nodes must be pure, and nothing may write to what it reads between the first
+    All its nodes must be pure (a query replaces none of them), and nothing may write to what it reads between the first
     of these reads and the root, where the replacement reads instead.
     """
-    for node in match.nodes:
+    for node in () if match.rule.is_query else match.nodes:
         if not index.barriers and index.is_calm(node):
             continue
         effect = index.effect(node)

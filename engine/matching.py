@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 from attrs import frozen
@@ -15,7 +16,7 @@ from .compiler import Compiler
 from .lowering import lower
 from .nodeview import Views
 from .patterns import height, operands, roots
-from .ruleset import Rule, looks_beside
+from .ruleset import Rule, looks_beside, looks_everywhere
 from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Env, Matcher
 from .verdicts import asks_facts_only
 from .witness import Witness
@@ -26,9 +27,9 @@ class CompiledRule:
     """A rule ready to run: the families its root can have, its matcher, and what it looks at.
 
     ``operands`` are families of which the root's inputs must have some, a set for each such input.
-    ``height`` is how far below the root it looks, in edges; a ``wide`` rule also looks at
-    the users of leaves, or at items beside those it matches. A rule ``by_facts`` looks at
-    nothing but what sketches tell; an ``alike`` one at the sketch of its root alone.
+    ``height`` is how far below the root it looks, in edges: infinite for a rule that counts uses. A
+    ``wide`` rule also looks at the users of leaves, or at items beside those it matches. A rule
+    ``by_facts`` looks at nothing but what sketches tell; an ``alike`` one at the sketch of its root alone.
     """
 
     rule: Rule
@@ -57,7 +58,7 @@ def compile_rule(rule: Rule) -> CompiledRule:
     matcher = compiler.compile(term, compiler.finish())
     names, anywhere = roots(term)
     blank = (None, None, None, None, *[UNBOUND] * (compiler.size - steps.FIRST_FREE))
-    wide, far = looks_beside(rule), height(term)
+    wide, far = looks_beside(rule), inf if looks_everywhere(rule) else height(term)
     by_facts = not wide and asks_facts_only(rule)
     alike = far <= 1 and by_facts
     return CompiledRule(rule, names, anywhere, operands(term), far, wide, by_facts, alike, matcher, blank)

@@ -20,6 +20,8 @@ from torch.fx import Node
 from .effect_names import FAKED_AS_COPY, IN_PLACE_OPERATORS, MAY_COPY, MAY_RETURN_ARGUMENT, QUERIES, STATE, STATISTICS
 from .nodeview import View, Views
 from .observers import is_observer
+from .submodules import is_named
+from .targets import is_plain
 
 Kind: TypeAlias = Literal["pure", "random", "mutates", "opaque"]
 # A written or read place: a node's memory, or the attributes below a dotted path.
@@ -249,13 +251,14 @@ def _module_effect(node: Node, views: Views) -> Effect:
         return effect
     module = views.module(path)
     unknown = Effect("opaque", inputs, inputs, f"`{node.name}` calls module `{path}` of class {type(module).__name__}")
-    if module is None or any(not _is_plain(part) for part in module.modules()):
+    named = is_named(module, views.classes)
+    if module is None or any(not (is_plain(part) if named else _is_plain(part)) for part in module.modules()):
         return unknown
     if any(getattr(part, "inplace", False) for part in module.modules()):
         return Effect("mutates", inputs, inputs, f"`{node.name}` writes to {_names(inputs)}")
     if not module.training:
         return Effect("pure", aliases=inputs)
-    if any(getattr(part, "track_running_stats", False) for part in module.modules()):
+    if any(getattr(part, "track_running_stats", False) for part in module.modules()) or (named and _has_state(module)):
         return Effect("mutates", (f"{path}.",), inputs, f"`{node.name}` updates the state of module `{path}`")
     if any(_drops(part) for part in module.modules()):
         return Effect("random", (), inputs, f"`{node.name}` draws random numbers")
@@ -264,8 +267,14 @@ def _module_effect(node: Node, views: Views) -> Effect:
 
 def _is_plain(module: nn.Module) -> bool:
     """A module of torch itself whose call runs its ``forward`` and nothing else."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, getattr(module, "parametrizations", None))
-    return type(module).__module__.startswith("torch.nn.modules.") and not any(hooks)
+    odd = (module._forward_hooks, module._forward_pre_hooks, getattr(module, "parametrizations", None))
+    own = "forward" in vars(module)
+    return type(module).__module__.startswith("torch.nn.modules.") and not any(odd) and not own
+
+
+def _has_state(module: nn.Module) -> bool:
+    """Whether a module that is not torch's own has buffers, which it may update while it trains."""
+    return not type(module).__module__.startswith("torch.nn.modules.") and any(True for _ in module.buffers())
 
 
 def _drops(module: nn.Module) -> bool:

@@ -34,7 +34,7 @@ from .nodeview import Views
 from .owners import lifted_values, updated_program
 from .pausing import collector_paused
 from .report import Report
-from .ruleset import Rule, RuleSet
+from .ruleset import Rule, RuleSet, known_classes
 from .sketches import Memory
 
 Model: TypeAlias = nn.Module | ExportedProgram
@@ -284,7 +284,7 @@ def _workspace(module: GraphModule, owner: Owner, rules: RuleSet, memory: Memory
     table = _table(rules)
     home: nn.Module = module
     lifted = lifted_values(owner.program) if isinstance(owner, ProgramOwner) else {}
-    views = Views(module.graph, home, table, lifted, memory or Memory())
+    views = Views(module.graph, home, table, lifted, memory or Memory(), known_classes(rules))
     propagation = Propagation.of(module.graph, views.memory.keys)
     return Workspace(views, Journal(module.graph, owner), propagation, EffectIndex(module.graph, views))
 

@@ -6,7 +6,7 @@ rules. Both are immutable and hold no state of any graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, TypeVar, overload
@@ -16,7 +16,7 @@ from attrs import field, frozen
 from ..dsl import ast as tree
 from ..dsl.nearest import did_you_mean
 from ..dsl.source import FxrulesError, Problem
-from ..dsl.walking import names_in
+from ..dsl.walking import walk
 from .families import FamilyTable
 
 _Clause = TypeVar("_Clause")
@@ -157,9 +157,27 @@ def expression_of(clause: tree.Where | tree.Let) -> tree.Expr:
 
 def looks_beside(rule: Rule) -> bool:
     """Whether a rule sees more than its pattern: users of leaves, items of a tuple it takes apart, a helper's view."""
-    words = {"users", *rule.scope.helpers}
-    asks = any(name.id in words for one in rule.conditions for name in names_in(expression_of(one)))
+    asks = _mentions(rule, {"users", *rule.scope.helpers})
     return asks or any(len(assign.targets) > 1 for assign in rule.match.assigns)
+
+
+def looks_everywhere(rule: Rule) -> bool:
+    """Whether a rule asks how often a module or parameter is used in the whole graph."""
+    return _mentions(rule, {"uses"})
+
+
+def _mentions(rule: Rule, words: Set[str]) -> bool:
+    return any(
+        part.id in words if isinstance(part, tree.Name) else isinstance(part, tree.Attribute) and part.name in words
+        for one in rule.conditions
+        for part in walk(expression_of(one))
+    )
+
+
+def known_classes(rules: Iterable[Rule]) -> frozenset[str]:
+    """The classes of modules that rules replace calls of: ``m: module acme.Norm``. They say what such a call does."""
+    types = (param.type for rule in rules if not rule.is_query for param in rule.ast.params)
+    return frozenset(name for type in types if type and type.qualifier == "module" for name in type.names)
 
 
 @frozen(eq=False, repr=False)

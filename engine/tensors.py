@@ -23,7 +23,7 @@ class Tensors:
     owner: torch.nn.Module | None
     lifted: Mapping[str, torch.Tensor]
     _modules: dict[str, torch.nn.Module | None] = field(factory=dict, init=False, repr=False)
-    _written: frozenset[str] | None = field(default=None, init=False, repr=False)
+    _written: frozenset[str | int] | None = field(default=None, init=False, repr=False)
     _sketches: dict[int, tuple[Any, torch.Tensor | None]] = field(factory=dict, init=False, repr=False)
 
     def fact(self, value: Any) -> Any:
@@ -91,8 +91,13 @@ class Tensors:
         if not isinstance(found, torch.Tensor):
             return None
         if self._written is None:
-            self._written = frozenset(self._paths_written(effect))
-        return None if path in self._written else found
+            paths = frozenset(self._paths_written(effect))
+            self._written = paths | {id(self._held(path)) for path in paths}
+        return None if path in self._written or id(found) in self._written else found
+
+    def _held(self, path: str) -> Any:
+        """The tensor at a path or behind a placeholder: a write under one of its names is seen under all of them."""
+        return self.lifted[path] if path in self.lifted else self.attribute(path)
 
     def _paths_written(self, effect: Callable[[Node], str]) -> Iterator[str]:
         for node in self.graph.nodes:

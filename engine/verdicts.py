@@ -20,7 +20,7 @@ from .ruleset import Rule, expression_of
 from .sketches import in_turn
 
 # What may differ between two sites with equal facts.
-_BY_PLACE = frozenset({"users", "is_input", "path", *MEASURES})
+_BY_PLACE = frozenset({"users", "uses", "is_input", "path", *MEASURES})
 
 
 @frozen

@@ -15,7 +15,7 @@ import torch
 from torch.fx import Node
 
 from . import facts
-from .facts import Capture, describe, tensor_fact, tensors_in
+from .facts import Capture, CapturedModule, describe, tensor_fact, tensors_in
 from .truth import (
     SYMBOLIC,
     Declined,
@@ -29,6 +29,7 @@ from .truth import (
     sym_min,
     truth_of,
 )
+from .uses import uses
 
 LONGEST = 10_000
 """More items than this no list of a rule may have."""
@@ -225,6 +226,8 @@ def _is_input(value: object) -> bool:
 
 def _path(value: object) -> str:
     match value:
+        case CapturedModule(_, submodule):
+            return submodule.path
         case Capture(_, Node() as node):
             stack = list((node.meta.get("nn_module_stack") or {}).values())
             return str(stack[-1][0]) if stack else ""
@@ -238,6 +241,15 @@ def _users(value: object) -> int:
         case Capture(_, Node() as node, views):
             return len(views.users(node))
     raise Declined(f"the users of {describe(value)} are not known")
+
+
+def _uses(value: object) -> int:
+    found = 0 if value is None else None
+    if isinstance(value, Capture | CapturedModule):
+        found = uses(value.value, value.views)
+    if found is None:
+        raise Declined(f"the uses of {describe(value)} are not known: it is no module, parameter or buffer")
+    return found
 
 
 WORDS: Mapping[str, Callable[..., object]] = {
@@ -279,6 +291,7 @@ WORDS: Mapping[str, Callable[..., object]] = {
     "same_dtype": partial(_same, "dtype", lambda tensor: tensor.dtype),
     "same_shape": partial(_same, "shape", lambda tensor: tuple(tensor.shape)),
     "users": _users,
+    "uses": _uses,
 }
 """Every word but the measures ``count`` and ``depth``, which take an op name: see `measures`."""
 
