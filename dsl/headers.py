@@ -88,6 +88,8 @@ def check_params(params: Sequence[ast.Param], scope: FileScope, role: str) -> It
         if param.optional and role != "family":
             what = "`?` belongs to the type"
             yield Problem(param.span, "misplaced-optional", what, f"write `{param.name}: {type_text(param)}?`")
+        if param.star and kind_of(param.type) is Kind.MODULE:
+            yield Problem(param.span, "bad-leaf", "a module leaf is one module", f"write `{param.name}: module`")
         if param.star and role == "example":
             yield Problem(param.span, "bad-leaf", "an example declares each input by itself")
         if param.type is None and role == "example":
@@ -105,7 +107,7 @@ def type_text(param: ast.Param) -> str:
 
 def _check_type(type: ast.Type, scope: FileScope, role: str) -> Iterator[Problem]:
     if type.qualifier == "module":
-        yield from _check_module(type, scope)
+        yield from _check_module(type, scope, role)
         return
     if type.qualifier not in (None, "const"):
         hint = did_you_mean(type.qualifier, ("const", "module")) or "a type may start with `const` or `module`"
@@ -134,7 +136,9 @@ def _check_type_name(name: str, type: ast.Type) -> Iterator[Problem]:
         yield Problem(place, "bad-type", "`Tensor` is every dtype already", "leave the others out")
 
 
-def _check_module(type: ast.Type, scope: FileScope) -> Iterator[Problem]:
+def _check_module(type: ast.Type, scope: FileScope, role: str) -> Iterator[Problem]:
+    if role != "rule":
+        yield Problem(type.span, "bad-type", "only a rule has module leaves", "match the call in the rule itself")
     if type.dims is not None or len(type.names) > 1:
         yield Problem(type.span, "bad-type", "a module leaf names one class", "such as `m: module nn.LayerNorm`")
         return

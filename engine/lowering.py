@@ -205,7 +205,7 @@ def _exact(target: str, call: ast.Call, frame: Frame) -> Exact:
             case ast.Dots():
                 loose = True
             case ast.StarStar(span=span):
-                refuse(span, "`**` in a call of an exact target")
+                refuse(span, "`**` in a call of an exact target or a module")
             case _:
                 positional.append(_lower(plain(arg), frame))
     return Exact(target, tuple(positional), tuple(keywords), loose)

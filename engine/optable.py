@@ -22,12 +22,13 @@ def op_table(table: FamilyTable | None = None) -> OpTable:
 
 
 # The modules of torch that are no op of a family: a module leaf may be one of them all the same.
-OTHER_MODULES = """
-AdaptiveLogSoftmaxWithLoss CrossMapLRN2d DataParallel FractionalMaxPool2d FractionalMaxPool3d GRU GRUCell Identity
-InstanceNorm1d InstanceNorm2d InstanceNorm3d LSTM LSTMCell LinearCrossEntropyLoss MultiheadAttention RNN RNNCell
-Sequential SyncBatchNorm Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder
-TransformerEncoderLayer TripletMarginWithDistanceLoss
-""".split()
+OTHER_MODULES = (
+    "AdaptiveLogSoftmaxWithLoss", "CrossMapLRN2d", "DataParallel", "FractionalMaxPool2d", "FractionalMaxPool3d", "GRU",
+    "GRUCell", "Identity", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LSTM", "LSTMCell",
+    "LinearCrossEntropyLoss", "MultiheadAttention", "RNN", "RNNCell", "Sequential", "SyncBatchNorm", "Transformer",
+    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
+    "TripletMarginWithDistanceLoss",
+)  # fmt: skip
 
 
 @cache
