@@ -128,7 +128,7 @@ def rewrite(
     if inplace and not isinstance(model, GraphModule):
         what = "an ExportedProgram" if isinstance(model, ExportedProgram) else "a module that must be captured first"
         raise FxrulesError(Problem(None, "in-place", f"{what} cannot be rewritten in place: only a GraphModule can"))
-    captured = capture_graph(model, example_inputs, how=capture)
+    captured = capture_graph(model, example_inputs, how=capture, leaves=known_classes(rules))
     policy, limits = Policy(numerics, freeze), Limits(firings=stop_after)
     with collector_paused():
         if isinstance(captured, GraphModule) and (inplace or captured is not model):
@@ -154,7 +154,7 @@ def find(
     ['relu']
     """
     rules = _rule_set(rules)
-    captured = capture_graph(model, example_inputs, how=capture)
+    captured = capture_graph(model, example_inputs, how=capture, leaves=known_classes(rules))
     module = captured.graph_module if isinstance(captured, ExportedProgram) else captured
     owner: Owner = ProgramOwner(captured) if isinstance(captured, ExportedProgram) else ModuleOwner(module)
     metas = _metas(module)
@@ -284,7 +284,7 @@ def _workspace(module: GraphModule, owner: Owner, rules: RuleSet, memory: Memory
     table = _table(rules)
     home: nn.Module = module
     lifted = lifted_values(owner.program) if isinstance(owner, ProgramOwner) else {}
-    views = Views(module.graph, home, table, lifted, memory or Memory(), known_classes(rules))
+    views = Views(module.graph, home, table, lifted, memory or Memory(), known_classes(rules, replaced=True))
     propagation = Propagation.of(module.graph, views.memory.keys)
     return Workspace(views, Journal(module.graph, owner), propagation, EffectIndex(module.graph, views))
 

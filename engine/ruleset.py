@@ -174,9 +174,12 @@ def _mentions(rule: Rule, words: Set[str]) -> bool:
     )
 
 
-def known_classes(rules: Iterable[Rule]) -> frozenset[str]:
-    """The classes of modules that rules replace calls of: ``m: module acme.Norm``. They say what such a call does."""
-    types = (param.type for rule in rules if not rule.is_query for param in rule.ast.params)
+def known_classes(rules: Iterable[Rule], *, replaced: bool = False) -> frozenset[str]:
+    """The classes of modules that rules name: ``m: module acme.Norm``.
+
+    ``replaced``: only those of rules that replace something, which say what a call of such a module does.
+    """
+    types = (param.type for rule in rules if not (replaced and rule.is_query) for param in rule.ast.params)
     return frozenset(name for type in types if type and type.qualifier == "module" for name in type.names)
 
 

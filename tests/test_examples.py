@@ -23,6 +23,11 @@ SHOWN = {
     ],
     "first_rule": ["text.merge_scales fired 1", "agree (rounding"],
     "find_patterns": ["<text.unscaled_attention at softmax_1: 3 nodes>", "'E': 64"],
+    "frozen_norms": [
+        "text.fold_frozen_norm fired 5",
+        "text.fold_frozen_norm: 4 × where: the convolution is used elsewhere too",
+        "agree (rounding",
+    ],
     "resnet_fold": [
         "freeze: this bakes parameter values into new constants: pass freeze=True",
         "std.convolution.fold_batch_norm[conv2d] fired 9",

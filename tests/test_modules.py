@@ -171,3 +171,15 @@ def test_nothing_of_the_model_is_lost() -> None:
     assert seen == ["head"]
     in_place = fxrules.rewrite(module, rules, (X, X), numerics="differs", inplace=True)
     assert in_place.model is module and module.gate is gate and set(module.state_dict()) == state
+
+
+def test_tracing_keeps_the_modules_that_a_rule_names() -> None:
+    net = resnet().eval()
+    rules = fxrules.load(text=FROZEN)
+    result = fxrules.rewrite(net, rules, (X,), freeze=True, capture="trace")
+    assert dict(result.report.fired) == {"text.frozen_norm": 4}
+    assert shown(result).count("3.bn1") == 2, "and so those that it refuses"
+    torch.testing.assert_close(result.model(X), net(X), rtol=1e-4, atol=1e-4)
+    assert [one.root.target for one in fxrules.find(net, rules, (X,), freeze=True, capture="trace")] == [
+        "2.bn1", "2.bn2", "2.bn1", "1",
+    ]  # fmt: skip
