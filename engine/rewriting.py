@@ -68,7 +68,7 @@ class Found:
     """One place where a rule's pattern and conditions hold.
 
     ``nodes`` are the matched nodes, the root first; ``bindings`` maps the rule's names
-    to nodes, numbers, dims and what ``let`` computed.
+    to nodes, numbers, dims, submodules (with ``path`` and ``module``) and what ``let`` computed.
     """
 
     rule: Rule

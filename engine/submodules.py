@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 import torch
@@ -17,8 +17,10 @@ from torch import nn
 from torch.fx import Node
 from torch.nn.utils.parametrize import type_before_parametrizations
 
+from ..dsl.nearest import did_you_mean
 from .factkeys import TORCH_VALUES
 from .kinds import ModuleAttr, Submodule, Value, plain_value
+from .observers import is_observer
 from .signatures import REQUIRED
 from .targets import is_plain, oddity
 
@@ -52,6 +54,15 @@ def class_name(module: nn.Module) -> str:
     """The full name of a module's class."""
     kind = type_before_parametrizations(module)
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def similar_class(name: str, modules: Iterable[nn.Module]) -> str:
+    """A hint where none of these modules is of a class, and the class of one is called almost so; else ""."""
+    modules = list(modules)
+    if name.startswith(("nn.", "torch.")) or any(is_of_class(module, name) for module in modules):
+        return ""
+    parts = name.count(".") + 1
+    return did_you_mean(name, {".".join(class_name(module).split(".")[-parts:]) for module in modules})
 
 
 def is_named(module: nn.Module | None, classes: Collection[str]) -> bool:
@@ -93,8 +104,8 @@ def is_quiet(module: nn.Module | None, classes: Collection[str]) -> bool:
 
 # -------------------------------------------------------------------------- calls
 def called(node: Node, module: nn.Module | None, wanted: str | None) -> ModuleCall | None:
-    """A node as a call of a module of the class ``wanted`` (None: any); None if it is no such call."""
-    if node.op != "call_module" or module is None or not (wanted is None or is_of_class(module, wanted)):
+    """The call of ``module`` that a node is, if it is of the class ``wanted`` (None: any) and no check of the graph."""
+    if module is None or is_observer(node) or not (wanted is None or is_of_class(module, wanted)):
         return None
     arguments = _arguments(module, node.args, dict(node.kwargs))
     return None if arguments is None else ModuleCall(Submodule(str(node.target), module), arguments)

@@ -183,3 +183,62 @@ def test_tracing_keeps_the_modules_that_a_rule_names() -> None:
     assert [one.root.target for one in fxrules.find(net, rules, (X,), freeze=True, capture="trace")] == [
         "2.bn1", "2.bn2", "2.bn1", "1",
     ]  # fmt: skip
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.norm2 = nn.LayerNorm(16), nn.LayerNorm(16)
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        y, _ = self.attention(y, y, y, need_weights=False)
+        x = x + y
+        out: Tensor = x + self.mlp(self.norm2(x))
+        return out
+
+
+TRANSFORMER = """
+rule attention(m: module nn.MultiheadAttention, x: float[B, L, D]) {
+  match {
+    y, _ = m(x, x, x, need_weights=False)
+    return y
+  }
+  where    m.batch_first and m.in_proj_weight is not None and m.bias_k is None and not m.add_zero_attn
+  rewrite {
+    q, k, v = chunk(linear(x, m.in_proj_weight, m.in_proj_bias), 3, dim=-1)
+    heads   = [B, L, m.num_heads, m.head_dim]
+    qh      = transpose(reshape(q, heads), 1, 2)
+    kh      = transpose(reshape(k, heads), 1, 2)
+    vh      = transpose(reshape(v, heads), 1, 2)
+    out     = scaled_dot_product_attention(qh, kh, vh, dropout_p=m.dropout)
+    return m.out_proj(reshape(transpose(out, 1, 2), [B, L, D]))
+  }
+  changes  strides, aliasing
+}
+rule norm_into_linear(n: module nn.LayerNorm, m: module nn.Linear, x: float[*B, D]) {
+  match    m(n(x))
+  where    uses(m) == 1 and uses(n) == 1 and n.elementwise_affine
+  freeze   n, m
+  let      w = m.weight * n.weight
+  let      b = m.weight @ n.bias + (m.bias ?? 0)
+  rewrite  linear(layer_norm(x, n.normalized_shape, None, None, n.eps), w, b)
+}
+"""
+
+
+def test_a_traced_transformer_of_modules() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(Layer(), Layer(), nn.LayerNorm(16)).eval()
+    for part in net.modules():
+        if isinstance(part, nn.LayerNorm):
+            nn.init.uniform_(part.weight, 0.5, 1.5)
+            nn.init.normal_(part.bias)
+    x = torch.randn(2, 5, 16)
+    result = fxrules.rewrite(symbolic_trace(net), fxrules.load(text=TRANSFORMER), (x,), freeze=True)
+    assert dict(result.report.fired) == {"text.attention": 2, "text.norm_into_linear": 2}
+    assert "0.attention" not in shown(result) and shown(result).count("scaled_dot_product_attention") == 2
+    assert bool(result.compare((torch.randn(2, 5, 16),)))
+    assert len(set(result.model.state_dict()) - set(net.state_dict())) == 4, "a weight and a bias for each pair"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from leaf_nets import Gate, Local, Sum, X, graph_of
+from leaf_nets import Gate, Local, Sum, X, graph_of, refusals
 from small_rules import load
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize
@@ -228,3 +228,17 @@ def test_every_module_of_torch_can_be_named() -> None:
     }
     assert known == {name for name in classes - abstract if not name.startswith("Lazy")}
     assert set(OTHER_MODULES) < known
+
+
+def test_a_class_that_is_misspelled_is_reported_with_the_nearest() -> None:
+    module = graph_of(lambda s, x, y: s.gate(x), gate=Gate())
+    for name, hint in (("leaf_nets.Gates", "did you mean `leaf_nets.Gate`?"), ("acme.Norm", ""), ("nn.GLU", "")):
+        rules = fxrules.load(text=f"rule r(m: module {name}, x: Tensor) {{ match m(x) rewrite x }}")
+        reason = {f"type: the model has no module of class `{name}`; {hint}": 1} if hint else {}
+        assert refusals(fxrules.rewrite(module, rules, (X, X))) == reason
+
+
+def test_checks_of_an_exported_graph_are_no_calls() -> None:
+    module = torch.export.export(nn.Linear(6, 6), (X,)).module()
+    assert [node.op for node in module.graph.nodes].count("call_module") == 1
+    assert fxrules.find(module, fxrules.load(text="rule r(m: module, x: Tensor) { match m(x) }")) == ()
