@@ -282,7 +282,8 @@ class Type:
     """``const float|int[*B, L, E]?``.
 
     ``names`` are joined by ``|``; ``dims`` is None without brackets, and ``Dots``
-    in it stands for any shape. ``qualifier`` is ``"const"``, ``"module"`` or None.
+    in it stands for any shape. ``qualifier`` is ``"const"``, ``"module"`` or None. A module of
+    any class has no name.
     """
 
     names: tuple[str, ...]

@@ -71,9 +71,10 @@ def _bound(expr: Argument | ast.Slice, known: _Known) -> Bound:
             return Bound(frozenset({name}))
         case ast.As(value, name):
             return _both((_bound(value, known), Bound(frozenset({name}))))
-        case ast.Optional(ast.Call(_, (first, *others))):
+        case ast.Optional(ast.Call(func, (first, *others))):
             kept = _bound(first, known)
-            rest = _both(_bound(other, known) for other in others)
+            leaf = (func,) if isinstance(func, ast.Name) else ()  # a module leaf, or the name of an op
+            rest = _both(_bound(other, known) for other in (*leaf, *others))
             return Bound(kept.always, (kept.maybe | rest.all) - kept.always)
         case ast.Optional(value):
             return Bound(frozenset(), _bound(value, known).all)

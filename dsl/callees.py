@@ -37,6 +37,8 @@ def resolve(call: ast.Call, place: Place) -> Callee:
         case ast.Attribute(value, name):
             text = dotted(call.func)
             head = text.partition(".")[0] if text else ""
+            if head in place.header.leaves and place.header.kind(head) is Kind.MODULE:
+                return _resolve_part(call, value, name, place)
             if not text or place.knows(head) or place.is_constant(head):
                 return _resolve_op(call, name, (value, *call.args), place)
             return _resolve_qualified(call, text, head, place)
@@ -55,6 +57,16 @@ def _resolve_name(call: ast.Call, func: ast.Name, place: Place) -> Callee:
     if find_pattern(place.scope, id):
         return _resolve_pattern(call, id, place)
     return _resolve_op(call, id, call.args, place)
+
+
+def _resolve_part(call: ast.Call, value: ast.Expr, name: str, place: Place) -> Callee:
+    """``m.proj(x)`` calls a part of a module, ``m.weight.reshape(...)`` an op on one of its tensors."""
+    if place.is_pattern:
+        problem = misplaced(call, "a call of a part of a module", place, "declare a module leaf for the part")
+        return Callee(call.args, None, (problem,))
+    if isinstance(value, ast.Attribute) and name in place.scope.ops.families:
+        return _resolve_op(call, name, (value, *call.args), place)
+    return Callee(call.args)
 
 
 def _resolve_template(call: ast.Call, variable: str, place: Place) -> Callee:

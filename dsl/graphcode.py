@@ -98,6 +98,8 @@ def _check_name(name: ast.Name, place: Place) -> Iterator[Problem]:
         if not place.is_pattern:
             what = f"`_` matches anything and has no value in {place.role.value}"
             yield Problem(name.span, "misplaced", what)
+    elif id in place.header.leaves and place.header.kind(id) is Kind.MODULE:
+        yield Problem(name.span, "bad-kind", f"`{id}` is a module and not a value", f"call it: `{id}(x)`")
     elif not place.knows(id) and (id in place.later or not place.is_constant(id)):
         yield unbound(name, place)
 
@@ -222,8 +224,13 @@ def _check_attribute(expr: ast.Attribute, place: Place) -> Iterator[Problem]:
     if head and not place.knows(head) and not place.is_constant(head):
         yield from _check_qualified(expr, text, head, place)
         return
+    if head in place.header.leaves and place.header.kind(head) is Kind.MODULE:
+        if place.is_pattern:
+            hint = "match a leaf there, and compare it in `where`"
+            yield misplaced(expr, f"the attribute `{text}` of a module", place, hint)
+        return
     yield from check_graph(expr.value, place)
-    if head in place.header.leaves and place.header.kind(head) in (Kind.MODULE, Kind.VALUE, Kind.ANY):
+    if head in place.header.leaves and place.header.kind(head) in (Kind.VALUE, Kind.ANY):
         return
     families = place.scope.ops.families
     if expr.name in families and _is_unary(families[expr.name]):

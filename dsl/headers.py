@@ -87,7 +87,9 @@ def check_params(params: Sequence[ast.Param], scope: FileScope, role: str) -> It
             yield Problem(param.default.span, "bad-leaf", what, "only the parameters of a `family` have defaults")
         if param.optional and role != "family":
             what = "`?` belongs to the type"
-            yield Problem(param.span, "misplaced-optional", what, f"write `{param.name}: {_type_text(param)}?`")
+            yield Problem(param.span, "misplaced-optional", what, f"write `{param.name}: {type_text(param)}?`")
+        if param.star and kind_of(param.type) is Kind.MODULE:
+            yield Problem(param.span, "bad-leaf", "a module leaf is one module", f"write `{param.name}: module`")
         if param.star and role == "example":
             yield Problem(param.span, "bad-leaf", "an example declares each input by itself")
         if param.type is None and role == "example":
@@ -97,13 +99,15 @@ def check_params(params: Sequence[ast.Param], scope: FileScope, role: str) -> It
             yield from _check_type(param.type, scope, role)
 
 
-def _type_text(param: ast.Param) -> str:
-    return "Tensor" if param.type is None else "|".join(param.type.names)
+def type_text(param: ast.Param) -> str:
+    """The type of a parameter without its shape and ``?``."""
+    type = param.type
+    return "Tensor" if type is None else " ".join(filter(None, (type.qualifier, "|".join(type.names))))
 
 
 def _check_type(type: ast.Type, scope: FileScope, role: str) -> Iterator[Problem]:
     if type.qualifier == "module":
-        yield from _check_module(type, scope)
+        yield from _check_module(type, scope, role)
         return
     if type.qualifier not in (None, "const"):
         hint = did_you_mean(type.qualifier, ("const", "module")) or "a type may start with `const` or `module`"
@@ -132,21 +136,21 @@ def _check_type_name(name: str, type: ast.Type) -> Iterator[Problem]:
         yield Problem(place, "bad-type", "`Tensor` is every dtype already", "leave the others out")
 
 
-def _check_module(type: ast.Type, scope: FileScope) -> Iterator[Problem]:
+def _check_module(type: ast.Type, scope: FileScope, role: str) -> Iterator[Problem]:
+    if role != "rule":
+        yield Problem(type.span, "bad-type", "only a rule has module leaves", "match the call in the rule itself")
     if type.dims is not None or len(type.names) > 1:
         yield Problem(type.span, "bad-type", "a module leaf names one class", "such as `m: module nn.LayerNorm`")
         return
-    name = type.names[0]
-    package = name.partition(".")[0]
-    known = scope.ops.modules
-    if name in known or (name.startswith("nn.") and f"torch.{name}" in known):
-        return
-    place = locate(type.span, name)
-    if package not in scope.ops.packages:
-        yield unknown_package(locate(type.span, package), package, scope)
-    else:
-        usual = [one.removeprefix("torch.") for one in known]
-        yield Problem(place, "unknown-module", f"`{name}`: no such module class", did_you_mean_target(name, usual))
+    for name in type.names:
+        known, place = scope.ops.modules, locate(type.span, name)
+        own = name.removeprefix("torch.")
+        if "." not in name:
+            hint = f"did you mean `nn.{name}`?" if f"torch.nn.{name}" in known else "such as `acme.nn.FrozenNorm`"
+            yield Problem(place, "bad-type", f"`{name}`: a module class stands with the name of its package", hint)
+        elif own.startswith("nn.") and own.count(".") == 1 and f"torch.{own}" not in known:
+            usual = {one.removeprefix("torch.") for one in known}
+            yield Problem(place, "unknown-module", f"`{name}`: no such module class", did_you_mean_target(own, usual))
 
 
 def unknown_package(place: Span | None, package: str, scope: FileScope) -> Problem:

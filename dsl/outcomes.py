@@ -115,6 +115,8 @@ def _takes_none(call: ast.Call, info: RuleNames) -> tuple[tuple[Argument, bool],
     """The arguments of a call, each with whether it may be None."""
     args: tuple[Argument, ...] = call.args
     name = dotted(call.func) or ""
+    if name in info.header.leaves and info.header.kind(name) is Kind.MODULE:
+        return ((call.func, False), *((arg, True) for arg in args))
     if isinstance(call.func, ast.Attribute) and (not name or name.partition(".")[0] in info.names):
         name = call.func.name
         args = (call.func.value, *args)

@@ -239,7 +239,7 @@ def _is_short(expr: ast.Expr) -> bool:
 
 def type_layout(type: ast.Type) -> Layout:
     """``const float|int[*B, L]?``."""
-    head = (f"{type.qualifier} " if type.qualifier else "") + "|".join(type.names)
+    head = " ".join(filter(None, (type.qualifier, "|".join(type.names))))
     tail = "?" if type.optional else ""
     if type.dims is None:
         return head + tail

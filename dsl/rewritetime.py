@@ -21,6 +21,7 @@ _ASK_ONLY = frozenset(
     {
         "broadcastable", "depends_on", "is_const", "is_contiguous", "is_input", "is_number", "is_output", "is_symbolic",
         "is_tensor", "len", "op", "path", "same", "same_device", "same_dtype", "same_shape", "user_ops", "users",
+        "uses",
     }
 )  # fmt: skip
 """Functions that look at facts and never at the elements of a tensor."""

@@ -10,7 +10,7 @@ from . import ast
 from .bindings import assigned
 from .contracts import check_changes, check_freeze, check_keep, check_numerics, check_repeated
 from .graphcode import check_block
-from .headers import check_params, header_of
+from .headers import check_params, header_of, type_text
 from .nearest import did_you_mean
 from .outcomes import check_outcome, check_result_count, shown_count
 from .places import Place, Role
@@ -92,9 +92,10 @@ def _check_leaves(info: RuleNames) -> Iterator[Problem]:
                 place, "unused", f"`{name}` is declared, and the match never binds it", "remove it, or match it"
             )
         elif name in info.bound.maybe and not info.header.may_be_none(name):
-            type = "Tensor" if param.type is None else "|".join(param.type.names)
             what = f"`{name}` is None where the match leaves it out: its type must say `?`"
-            yield Problem(place, "possibly-none", what, f"write `{name}: {type}{'[...]' if _shaped(param) else ''}?`")
+            yield Problem(
+                place, "possibly-none", what, f"write `{name}: {type_text(param)}{'[...]' if _shaped(param) else ''}?`"
+            )
         elif name in info.bound.always and info.header.may_be_none(name):
             what = f"`{name}` is always bound by the match: `?` means nothing in its type"
             hint = f"write `{name}?` where the match may leave it out"

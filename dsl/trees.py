@@ -120,6 +120,8 @@ def _dict(children: list[Any], span: Span) -> ast.Dict:
 def _type(children: list[Any], span: Span) -> ast.Type:
     qualifier = next(iter(_texts(children)), None)
     names = tuple(child for child in children if isinstance(child, str) and not isinstance(child, Token))
+    if qualifier is None and names == ("module",):
+        names, qualifier = (), "module"  # of any class
     return ast.Type(names, qualifier, _part(children, "dims"), _has(children, "OPT"), span=span)
 
 

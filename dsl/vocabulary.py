@@ -69,7 +69,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "is_symbolic": Word(1, 1, "true if the value is a size that is not known yet"),
         "is_tensor": Word(1, 1, "true if the value is a tensor"),
         "op": Word(1, 1, 'name of the op that computes the value; `"input"` or `"constant"` if none does'),
-        "path": Word(1, 1, 'module path of the node, such as `"encoder.layer.0"`; `""` if it has none'),
+        "path": Word(1, 1, 'module path of the node or module, such as `"encoder.layer.0"`; `""` if it has none'),
         "same": Word(2, 2, "true if both are the same value of the graph, or equal constants"),
         "same_device": Word(1, None, "true if all tensors (or all in the lists) live on one device"),
         "same_dtype": Word(1, None, "true if all tensors (or all in the lists) have one dtype"),
@@ -78,6 +78,9 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
             1, 1, 'names of the ops that read the value, in graph order; `"output"` where it leaves the graph'
         ),
         "users": Word(1, 1, "number of nodes that read the value, observers left out"),
+        "uses": Word(
+            1, 1, "number of places in the whole graph that call the module or read the parameter, by identity"
+        ),
         # measures, for `shrinks`
         "count": Word(1, 1, "number of nodes of an op in the graph"),
         "depth": Word(1, 1, "sum over nodes of an op of the number of nodes above it"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Collection
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Tracer
 from torch.utils import _pytree as pytree
 
 from ..dsl.nearest import did_you_mean
@@ -16,17 +17,23 @@ from ..dsl.source import FxrulesError, Problem
 from .execution import attempt
 from .inputs import Call, read_call
 from .obstacles import classify, quiet_torch, user_place
+from .submodules import is_named
 
 WAYS = ("export", "trace")
 
 
 def capture(
-    model: torch.nn.Module | ExportedProgram, example_inputs: Any = None, *, how: str = "export"
+    model: torch.nn.Module | ExportedProgram,
+    example_inputs: Any = None,
+    *,
+    how: str = "export",
+    leaves: Collection[str] = (),
 ) -> GraphModule | ExportedProgram:
     """The graph of a model; one that is a graph already (GraphModule, ExportedProgram) comes back itself.
 
     ``how`` is ``"export"`` (`torch.export`: an aten graph, needs ``example_inputs``) or ``"trace"``
-    (`torch.fx.symbolic_trace`: a torch-level graph that keeps modules and runs without inputs).
+    (`torch.fx.symbolic_trace`: a torch-level graph that keeps modules and runs without inputs). Tracing
+    looks into modules that are not torch's own, but for those of the classes ``leaves``.
     ``example_inputs`` is a tensor, a tuple, a dict of keyword arguments or ``(args, kwargs)``. The
     graph shares parameters and buffers with the model.
 
@@ -41,7 +48,7 @@ def capture(
         hint = did_you_mean(str(how), WAYS) or 'capture="export" or capture="trace"'
         raise FxrulesError(Problem(None, "unknown-capture", f"no way of capturing is called `{how}`", hint))
     if how == "trace":
-        return _trace(model)
+        return _trace(model, leaves)
     module = export_program(model, example_inputs).module()
     assert isinstance(module, GraphModule), "the module of an exported program is a graph module"
     return module
@@ -71,11 +78,24 @@ def export_program(model: torch.nn.Module, example_inputs: Any) -> ExportedProgr
     return program
 
 
-def _trace(model: torch.nn.Module) -> GraphModule:
+class _Tracer(Tracer):
+    """Keeps calls of modules of some classes."""
+
+    leaves: Collection[str] = ()
+
+    def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
+        return is_named(m, self.leaves) or super().is_leaf_module(m, module_qualified_name)
+
+
+def _trace(model: torch.nn.Module, leaves: Collection[str]) -> GraphModule:
     _check_model(model)
+    tracer = _Tracer()
+    tracer.leaves = leaves
     try:
         with quiet_torch():
-            return torch.fx.symbolic_trace(model)
+            graph = tracer.trace(model)
+            graph._tracer_cls = Tracer  # a pickled graph names its tracer: it shall need no fxrules
+            return GraphModule(tracer.root, graph, type(model).__name__)
     except Exception as error:
         raise FxrulesError(_obstacle(model, None, error, "trace")) from error
 

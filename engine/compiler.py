@@ -25,6 +25,7 @@ from .patterns import (
     As,
     Bind,
     Bounds,
+    Called,
     Deferred,
     Exact,
     Hole,
@@ -94,7 +95,7 @@ class Compiler:
                 return self._shared(term, after)
             case Op():
                 return self._op(term, after)
-            case Exact():
+            case Exact() | Called():
                 return self._exact(term, after)
             case Item():
                 return self._item(term, after)
@@ -187,12 +188,14 @@ class Compiler:
         match = self.compile(term, after, (view_slot, position))
         return lambda env: match(env[args_slot][position], env)
 
-    def _exact(self, term: Exact, after: Continuation) -> Matcher:
+    def _exact(self, term: Exact | Called, after: Continuation) -> Matcher:
         call_slot, args_slot = self.slot(), self.slot()
         step = after
         # keywords are matched behind the positional arguments, in written order
         for offset, inner in reversed(list(enumerate((*term.positional, *(one for _, one in term.keywords))))):
             step = self._given(offset, inner, call_slot, args_slot, step)
+        if isinstance(term, Called):
+            return steps.module(term, self.named(term.leaf), call_slot, args_slot, step)
         return steps.exact(term, call_slot, args_slot, step)
 
     def _given(self, offset: int, term: Term, call_slot: int, args_slot: int, after: Continuation) -> Continuation:

@@ -13,8 +13,9 @@ from ..dsl import ast
 from ..dsl.vocabulary import DTYPE_SETS, DTYPES
 from .candidates import Mismatch
 from .facts import EXAMPLE_INPUTS, describe
-from .kinds import ModuleAttr
+from .kinds import ModuleAttr, Submodule
 from .nodeview import Views
+from .submodules import strangeness
 
 _PLAIN_CLASSES = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 _OF_TENSORS = frozenset({"Tensor", *DTYPES})
@@ -41,6 +42,8 @@ def check(param: ast.Param, value: object, views: Views) -> Mismatch | None:
         return (
             None if optional else _mismatch(f"`{param.name}` is None, its type `{spell(declared)}` has no `?`", value)
         )
+    if declared.qualifier == "module":
+        return _not_plain_module(param.name, declared, value)
     mismatches: list[Mismatch] = []
     for name in declared.names:
         mismatch = _reason(param.name, name, declared, value, views)
@@ -54,7 +57,7 @@ def spell(declared: ast.Type) -> str:
     """A type as it is written, dims left out: ``const float[...]?``."""
     qualifier = f"{declared.qualifier} " if declared.qualifier else ""
     dims = "" if declared.dims is None else "[...]"
-    return f"{qualifier}{'|'.join(declared.names)}{dims}{'?' if declared.optional else ''}"
+    return f"{qualifier}{'|'.join(declared.names)}".strip() + f"{dims}{'?' if declared.optional else ''}"
 
 
 def _mismatch(reason: str, value: object) -> Mismatch:
@@ -158,6 +161,14 @@ def _not_constant(name: str, declared: ast.Type, value: object, views: Views) ->
     if views.constant(value) is not None:
         return None
     return _mismatch(f"`{name}` must be known at rewrite time: a parameter, or a buffer that nothing writes to", value)
+
+
+def _not_plain_module(name: str, declared: ast.Type, value: object) -> Mismatch | None:
+    """Its class was looked at where the call was matched; here is what the class does not say."""
+    if not isinstance(value, Submodule):
+        return _mismatch(f"`{name}` must be {_article(spell(declared))}, it is {describe(value)}", value)
+    strange = strangeness(value)
+    return None if strange is None else _mismatch(f"`{name}` is no plain module: {strange}", value)
 
 
 def _article(words: str) -> str:

@@ -32,15 +32,16 @@ def legal(match: Match, index: EffectIndex) -> Mismatch | None:
 
     Nothing may write to what it reads between the first of these reads and the last result,
     where the replacement reads instead. Its nodes are pure, but for those that the pattern
-    names by their exact target: they must be free to act there instead.
+    names by their exact target: they must be free to act there instead. A query replaces none.
     """
     inside = set(match.nodes).difference(match.kept)  # kept nodes stay where they are
     acting = []
-    for node in match.nodes:
+    for node in () if match.rule.is_query else match.nodes:
         if (not index.barriers and index.is_calm(node)) or node not in inside:
             continue
         effect = index.effect(node)
-        if effect.kind == "opaque" or (effect.kind != "pure" and index.views.effect(node) == "pure"):
+        unnamed = node.op == "call_module" or index.views.effect(node) == "pure"  # matched by no exact target
+        if effect.kind == "opaque" or (effect.kind != "pure" and unnamed):
             return Mismatch("effect", f"{effect.reason or f'`{node.name}` has effects'}; it cannot be replaced", node)
         if effect.kind != "pure":
             acting.append(node)

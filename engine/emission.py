@@ -14,7 +14,7 @@ from torch.fx import Node
 from .candidates import Match, Mismatch, MismatchKind
 from .families import REQUIRED, Family
 from .journal import Journal
-from .kinds import ModuleAttr
+from .kinds import ModuleAttr, Submodule
 from .metadata import Impossible, Propagation
 from .nodeview import View, Views
 from .owners import add_constant, add_module, read_constant
@@ -133,6 +133,8 @@ class Emitter:
         match value:
             case ModuleAttr(path):
                 return self._attribute(path)
+            case Submodule(path):
+                raise self.refusal("form", f"the module `{path}` is no value of the graph: call it")
             case tuple() | list():
                 return tuple(map(self.argument, value))
             case slice(start=start, stop=stop, step=step):

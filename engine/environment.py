@@ -19,7 +19,7 @@ class Frame:
     """Where names are looked up: the rule itself, or one use of a named pattern.
 
     ``arguments`` are the patterns given for a named pattern's parameters, each with
-    the frame it was written in. Frames are told apart by identity.
+    the frame it was written in; ``modules`` are the module leaves. Frames are told apart by identity.
     """
 
     views: Views
@@ -28,6 +28,7 @@ class Frame:
     dims: frozenset[str] = frozenset()
     assigns: Mapping[str, tuple[ast.Assign, int]] = field(factory=dict)
     arguments: Mapping[str, tuple[Pattern, Frame]] = field(factory=dict)
+    modules: Mapping[str, ast.Type] = field(factory=dict)
 
 
 @frozen

@@ -18,9 +18,10 @@ from .emission import Emitter
 from .evaluation import evaluate
 from .frames import BINARY_FAMILIES, UNARY_FAMILIES
 from .indexing import steps_of
-from .kinds import ModuleAttr
+from .kinds import ModuleAttr, Submodule
 from .schemas import overloads_of
 from .spellings import resolve
+from .submodules import attribute_of
 from .truth import SYMBOLIC, Declined, Unknown
 from .words import WORDS
 
@@ -63,6 +64,8 @@ class _Code:
                 return self.comparison(expr, op, operands)
             case ast.Call():
                 return self.call(expr)
+            case ast.Attribute(base) if self.submodule(base):
+                return self.now(expr)
             case ast.Attribute(base, name) if self.is_value(base) and name in self.families:
                 value = self.value(base)
                 return self.emitter.op(name, value) if self.emitter.is_tensor(value) else self.now(expr)
@@ -120,9 +123,22 @@ class _Code:
             expr = expr.value
         return not isinstance(expr, ast.Name) or expr.id in self.names
 
+    def submodule(self, expr: ast.Expr) -> Submodule | None:
+        """The submodule that ``m`` or ``m.part`` is; None for anything else."""
+        found: object = None
+        match expr:
+            case ast.Name(id):
+                found = self.names.get(id)
+            case ast.Attribute(base, name) if owner := self.submodule(base):
+                found = attribute_of(owner, name)
+        return found if isinstance(found, Submodule) else None
+
     # ------------------------------------------------------------------- calls
     def call(self, call: ast.Call) -> Any:
         scope = self.emitter.match.rule.scope
+        submodule = self.submodule(call.func)
+        if submodule is not None:
+            return self.created("call_module", submodule.path, call.args)
         match call.func:
             case ast.Name(id):
                 name = scope.ops.get(id, id)
@@ -145,9 +161,13 @@ class _Code:
         target = exact_target(text)
         if target is None:
             raise self.emitter.refusal("form", f"`{text}` is not installed here")
+        return self.created("call_function", target, given)
+
+    def created(self, op: str, target: Any, given: Sequence[Any]) -> Node:
+        """A call with the arguments as they are written."""
         args, kwargs = self.arguments(given)
         keywords = {name: self.emitter.argument(value) for name, value in kwargs.items()}
-        return self.emitter.create("call_function", target, self.emitter.argument(args), keywords)
+        return self.emitter.create(op, target, self.emitter.argument(args), keywords)
 
     def arguments(self, given: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args: list[Any] = []
@@ -174,6 +194,9 @@ class _Code:
             elif isinstance(inner, ast.Name):
                 bound = self.names.get(inner.id)
                 if isinstance(bound, Tensor) or self.emitter.is_tensor(bound):
+                    return True
+            elif isinstance(inner, ast.Attribute) and self.submodule(inner.value):
+                if self.emitter.is_tensor(self.value(inner)):
                     return True
             elif isinstance(inner, ast.Unary | ast.Binary | ast.Index | ast.Attribute):
                 parts = (getattr(inner, name, None) for name in ("operand", "left", "right", "value"))

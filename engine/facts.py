@@ -7,11 +7,13 @@ from functools import partial
 from typing import TypeAlias
 
 import torch
-from attrs import frozen
+from attrs import field, frozen
 from torch.fx import Node
 
-from .kinds import ModuleAttr
+from ..dsl.nearest import did_you_mean
+from .kinds import ModuleAttr, Submodule
 from .nodeview import Views
+from .submodules import MISSING, OPAQUE, attribute_names, attribute_of, class_name
 from .truth import SYMBOLIC, Declined, Size, Truth, Unknown, conjunction, disjunction, equal, truth_of
 
 EXAMPLE_INPUTS = "pass example_inputs="
@@ -40,6 +42,26 @@ class Capture:
         raise Declined(f"`{self.name}` is not one tensor: it has no {what}")
 
 
+@frozen
+class CapturedModule:
+    """A submodule that a rule captured; ``freeze``: the values of its tensors may be read."""
+
+    name: str = field(eq=False)
+    value: Submodule
+    views: Views = field(eq=False)
+    freeze: bool = field(default=False, eq=False)
+
+    def attribute(self, name: str) -> object:
+        """``m.name`` as rewrite-time code sees it; raises Declined, with the nearest name, for what is not there."""
+        found = attribute_of(self.value, name)
+        if found is OPAQUE:
+            raise Declined(f"`{self.name}.{name}` is neither a tensor nor a plain value")
+        if found is MISSING:
+            near = did_you_mean(name, attribute_names(self.value))
+            raise Declined(f"`{self.name}` ({class_name(self.value.module)}) has no `{name}`{near and f'; {near}'}")
+        return capture(f"{self.name}.{name}", found, self.views, self.freeze)
+
+
 Tensorlike: TypeAlias = Capture | torch.Tensor
 TENSORS = (Capture, torch.Tensor)
 """`Tensorlike`, for ``isinstance``."""
@@ -53,6 +75,8 @@ def capture(name: str, value: object, views: Views, freeze: bool = False) -> obj
             return fact if isinstance(fact, SYMBOLIC) else Capture(name, value, views, freeze)
         case ModuleAttr():
             return Capture(name, value, views, freeze)
+        case Submodule():
+            return CapturedModule(name, value, views, freeze)
         case tuple() | list():
             if _PLAIN_TYPES.issuperset(map(type, value)):
                 return tuple(value)  # most lists are shapes
@@ -62,7 +86,7 @@ def capture(name: str, value: object, views: Views, freeze: bool = False) -> obj
 
 def release(value: object) -> object:
     """The value to bind: what `capture` wrapped, unwrapped."""
-    if isinstance(value, Capture):
+    if isinstance(value, Capture | CapturedModule):
         return value.value
     if isinstance(value, tuple):
         plain = _PLAIN_TYPES.issuperset(map(type, value))
@@ -76,33 +100,32 @@ def tensor_fact(value: Tensorlike, what: str) -> torch.Tensor:
 
 
 def attribute(value: object, name: str) -> object:
-    """``value.name``: a fact of a tensor, dtype, device or of `finfo`; never any other attribute.
+    """``value.name``: a fact of a tensor, dtype, device or of `finfo`, or what a module has; no other attribute.
 
     >>> attribute(torch.ones(2, 3), "shape"), attribute(torch.device("cpu"), "type")
     ((2, 3), 'cpu')
     """
     match value:
+        case CapturedModule():
+            found = value.attribute(name)
         case Capture() | torch.Tensor():
-            found = _TENSOR_FACTS[name](value) if name in _TENSOR_FACTS else _MISSING
+            found = _TENSOR_FACTS[name](value) if name in _TENSOR_FACTS else MISSING
         case torch.dtype():
             known = {"is_complex": value.is_complex, "is_floating_point": value.is_floating_point}
-            found = known.get(name, _MISSING)
+            found = known.get(name, MISSING)
         case torch.device():
-            found = {"type": value.type, "index": value.index}.get(name, _MISSING)
+            found = {"type": value.type, "index": value.index}.get(name, MISSING)
         case torch.finfo():
             found = {"max": value.max, "min": value.min, "eps": value.eps, "tiny": value.tiny, "bits": value.bits}.get(
-                name, _MISSING
+                name, MISSING
             )
         case torch.iinfo():
-            found = {"max": value.max, "min": value.min, "bits": value.bits}.get(name, _MISSING)
+            found = {"max": value.max, "min": value.min, "bits": value.bits}.get(name, MISSING)
         case _:
-            found = _MISSING
-    if found is _MISSING:
+            found = MISSING
+    if found is MISSING:
         raise Declined(f"{describe(value)} has no `{name}`")
     return found
-
-
-_MISSING = object()
 
 
 def shape_of(value: Tensorlike) -> tuple[Size, ...]:
@@ -188,8 +211,10 @@ def tensors_in(value: object) -> Iterator[Tensorlike]:
 def describe(value: object) -> str:
     """A value in the words of a message."""
     match value:
-        case Capture(name):
+        case Capture(name) | CapturedModule(name):
             return f"`{name}`"
+        case Submodule(path):
+            return f"module `{path}`"
         case torch.Tensor():
             return f"a tensor of shape {list(value.shape)}"
         case Node():

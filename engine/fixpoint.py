@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from time import perf_counter
 
 from ..dsl.source import FxrulesError, Problem
-from .candidates import Match
+from .candidates import Match, Mismatch
 from .dispatch import Dispatch, priority_classes
 from .fingerprints import fingerprint
 from .firing import Limits, Policy, Run, Workspace, accepted, sweep
@@ -14,7 +14,8 @@ from .invariants import violations
 from .matching import CompiledRule, compile_rule
 from .nearness import nearness_of
 from .report import Report, Tally
-from .ruleset import Rule
+from .ruleset import Rule, known_classes
+from .submodules import similar_class
 
 __all__ = ["Limits", "Policy", "Workspace", "matches", "run", "search"]
 
@@ -68,9 +69,18 @@ def prepare(
         refusal = policy.refuses(rule)
         if refusal is None:
             allowed.append(compile_rule(rule))
-        else:
-            tallies[rule.name].forbidden = refusal
+        tallies[rule.name].forbidden = refusal or _misnamed(rule, work)
     return Run(work, policy, limits, tallies, dry), priority_classes(allowed)
+
+
+def _misnamed(rule: Rule, work: Workspace) -> Mismatch | None:
+    """That a rule names a class of modules which the model does not have, and has one whose name is near."""
+    modules = () if work.views.owner is None else tuple(work.views.owner.modules())
+    for name in sorted(known_classes((rule,))):
+        hint = similar_class(name, modules)
+        if hint:
+            return Mismatch("type", f"the model has no module of class `{name}`; {hint}")
+    return None
 
 
 def close(state: Run, before: int, rounds: int, spent: float) -> Report:

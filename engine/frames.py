@@ -13,7 +13,7 @@ from ..dsl.nearest import did_you_mean
 from ..dsl.source import FxrulesError, Problem, Span
 from .constants import fold, named_constant
 from .families import Family
-from .patterns import Anything, Bind, Deferred, Literal, Term
+from .patterns import Anything, Bind, Called, Deferred, Exact, Literal, Term
 from .ruleset import Scope, find_pattern
 
 Argument: TypeAlias = ast.Expr | ast.Keyword | ast.Star | ast.StarStar
@@ -118,6 +118,14 @@ def name_term(id: str, span: Span | None, frame: Frame) -> Term:
     if frame.prefix:
         return Bind(frame.prefix + id)
     return report(span, "unbound", f"`{id}` is not declared in the rule's header", did_you_mean(id, frame.leaves))
+
+
+def called(leaf: ast.Param, call: Exact, span: Span | None) -> Term:
+    """The term of a call of a leaf, which must be a module; its arguments were lowered as those of an exact target."""
+    if leaf.type is None or leaf.type.qualifier != "module":
+        report(span, "not-an-op", f"`{leaf.name}` is a value and not an op")
+    kind = next(iter(leaf.type.names), None)
+    return Called(leaf.name, kind, call.positional, call.keywords, call.loose)
 
 
 def family_named(name: str, span: Span | None, frame: Frame) -> Family:

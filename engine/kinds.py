@@ -15,7 +15,7 @@ from types import EllipsisType
 from typing import Any, Final, TypeAlias
 
 import torch
-from attrs import frozen
+from attrs import field, frozen
 from torch.fx import Node
 
 
@@ -26,9 +26,17 @@ class ModuleAttr:
     path: str
 
 
+@frozen
+class Submodule:
+    """An nn.Module that the graph calls, and the path of that call; two paths of one object are one submodule."""
+
+    path: str = field(eq=False)
+    module: torch.nn.Module = field(repr=False)
+
+
 Value: TypeAlias = (
     "Node | int | float | bool | complex | str | torch.dtype | torch.device | torch.layout | torch.memory_format"
-    " | tuple[Any, ...] | slice | EllipsisType | ModuleAttr | torch.Tensor | None"
+    " | tuple[Any, ...] | slice | EllipsisType | ModuleAttr | Submodule | torch.Tensor | None"
 )
 Reader: TypeAlias = Callable[[Any], Any]
 

@@ -17,6 +17,7 @@ from .frames import (
     UNARY_FAMILIES,
     Argument,
     Frame,
+    called,
     dotted,
     family_named,
     first_argument,
@@ -140,10 +141,10 @@ def _operator(name: str, operands: tuple[ast.Expr, ...], frame: Frame) -> Term:
 def _call(call: ast.Call, frame: Frame) -> Term:
     match call.func:
         case ast.Name(id, span=span):
-            if find_pattern(id, frame.scope) and id not in frame.names:
+            if find_pattern(id, frame.scope) and id not in frame.names and id not in frame.leaves:
                 return _inline(call, frame)
             if id in frame.leaves:
-                refuse(span, "calling a module leaf")
+                return called(frame.leaves[id], _exact(id, call, frame), span)
             return _op(family_named(id, span, frame), call.args, frame)
         case ast.Attribute(base, name, span=span):
             if find_pattern(call.func, frame.scope):
@@ -194,7 +195,7 @@ def _argument(value: ast.Expr, family: Family, position: int, frame: Frame) -> T
     return term
 
 
-def _exact(target: str, call: ast.Call, frame: Frame) -> Term:
+def _exact(target: str, call: ast.Call, frame: Frame) -> Exact:
     positional: list[Term] = []
     keywords: list[tuple[str, Term]] = []
     loose = False
@@ -205,7 +206,7 @@ def _exact(target: str, call: ast.Call, frame: Frame) -> Term:
             case ast.Dots():
                 loose = True
             case ast.StarStar(span=span):
-                refuse(span, "`**` in a call of an exact target")
+                refuse(span, "`**` in a call of an exact target or a module")
             case _:
                 positional.append(_lower(plain(arg), frame))
     return Exact(target, tuple(positional), tuple(keywords), loose)

@@ -27,9 +27,9 @@ class CompiledRule:
     """A rule ready to run: the families its root can have, its matcher, and what it looks at.
 
     ``operands`` are families of which the root's inputs must have some, a set for each such input.
-    ``height`` is how far below the root it looks, in edges; a ``wide`` rule also looks at
-    the users of leaves, or at items beside those it matches. A rule ``by_facts`` looks at
-    nothing but what sketches tell; an ``alike`` one at the sketch of its root alone.
+    ``height`` is how far below the root it looks, in edges: infinite for a rule that counts uses. A
+    ``wide`` rule also looks at the users of leaves, or at items beside those it matches. A rule
+    ``by_facts`` looks at nothing but what sketches tell; an ``alike`` one at the sketch of its root alone.
     """
 
     rule: Rule

@@ -19,6 +19,8 @@ from .nodeview import View, Views
 from .observers import is_observer
 from .schemas import PURE, Effect, Place, called_by, memory_of, nodes_in, opaque, overloads_of, random, writing
 from .spelled import spelled_effect, unlisted_effect
+from .submodules import is_named
+from .targets import is_plain
 
 __all__ = ["Effect", "Place", "barriers_of", "effect_of", "is_faked_as_copy"]
 
@@ -163,11 +165,13 @@ def _module_effect(node: Node, views: Views) -> Effect:
             return Effect("mutates", (f"{path}.",), (), f"`{node.name}` updates the state of module `{path}`")
         return effect
     module = views.module(path)
+    named = is_named(module, views.classes)
     parts = [] if module is None else list(module.modules())
-    if not all(map(_is_plain, parts)) or module is None:
+    if module is None or not all(is_plain(part) if named else _is_plain(part) for part in parts):
         return opaque(node, f"calls module `{path}` of class {type(module).__name__}", f"{path}.")
     draws = any(isinstance(part, _SAMPLERS) or (part.training and _drops(part)) for part in parts)
     updates = any(part.training and getattr(part, "track_running_stats", False) for part in parts)
+    updates = updates or (named and module.training and _has_state(module))
     if updates or any(getattr(part, "max_norm", None) is not None for part in parts):
         reason = f"`{node.name}` updates the state of module `{path}`"
         written = inputs if any(map(_is_in_place, parts)) else ()
@@ -179,8 +183,14 @@ def _module_effect(node: Node, views: Views) -> Effect:
 
 def _is_plain(module: nn.Module) -> bool:
     """A module of torch itself whose call runs its ``forward`` and nothing else."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, getattr(module, "parametrizations", None))
-    return type(module).__module__.startswith("torch.nn.modules.") and not any(hooks)
+    odd = (module._forward_hooks, module._forward_pre_hooks, getattr(module, "parametrizations", None))
+    own = "forward" in vars(module)
+    return type(module).__module__.startswith("torch.nn.modules.") and not any(odd) and not own
+
+
+def _has_state(module: nn.Module) -> bool:
+    """Whether a module that is not torch's own has buffers, which it may update while it trains."""
+    return not type(module).__module__.startswith("torch.nn.modules.") and any(True for _ in module.buffers())
 
 
 def _is_in_place(module: nn.Module) -> bool:

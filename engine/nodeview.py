@@ -18,12 +18,12 @@ from .kinds import ModuleAttr, Value, plain_value
 from .observers import is_observer
 from .plans import Plan, bind, defaults_of, normalise, normalise_dim, plan_of, suits
 from .sketches import Memory, Sketch, Sketches, drop
+from .submodules import ModuleCall, called, is_quiet
 from .targets import is_plain, name_of
 from .tensors import Tensors
 from .values import same_number, same_value
 
 __all__ = ["ModuleAttr", "Value", "View", "Views", "level_of", "normalise_dim", "same_number", "same_value"]
-
 
 _Spelling: TypeAlias = tuple[Family, Form, Plan]
 
@@ -70,9 +70,9 @@ class Views:
     """The views of one graph's nodes, computed when asked for and kept until `forget`.
 
     ``owner`` is the module that holds the graph's attributes and submodules; ``lifted``
-    has the values of placeholders that stand for parameters, buffers and constants.
-    ``memory`` keeps what was worked out once for all that is alike; a copy of the graph may
-    go on with it.
+    has the values of placeholders that stand for parameters, buffers and constants. ``memory``
+    keeps what was worked out once for all that is alike; a copy of the graph may go on with it.
+    ``classes`` of modules are known to rules by name: a call of one computes a value and no more.
     """
 
     graph: Graph
@@ -80,6 +80,7 @@ class Views:
     table: FamilyTable = field(factory=load_table)
     lifted: Mapping[str, torch.Tensor] = field(factory=dict)
     memory: Memory = field(factory=Memory, repr=False)
+    classes: frozenset[str] = frozenset()
     _tensors: Tensors = field(init=False, repr=False)
     _sketches: Sketches = field(init=False, repr=False)
     _spellings: dict[Any, tuple[_Spelling, ...]] = field(factory=dict, init=False, repr=False)
@@ -252,6 +253,10 @@ class Views:
             return None
         return exact_arguments(node)
 
+    def module_call(self, node: Node, wanted: str | None) -> ModuleCall | None:
+        """The node as a call of a module of this very class (None: of any); None if it is no such call."""
+        return called(node, self.module(str(node.target)), wanted) if node.op == "call_module" else None
+
     # -------------------------------------------------------------- facts
     def fact(self, value: Any) -> Any:
         """The tensor (fake or real), number or tuple that carries the facts of a value; None if unknown."""
@@ -290,7 +295,8 @@ class Views:
         if node.op in ("placeholder", "get_attr", "output") or is_observer(node):
             return "pure"
         if not isinstance(node.target, torch._ops.OpOverload):
-            return "opaque"
+            quiet = node.op == "call_module" and is_quiet(self.module(str(node.target)), self.classes)
+            return "pure" if quiet else "opaque"
         if node.target._schema.is_mutable:
             return "mutates"
         return "random" if torch.Tag.nondeterministic_seeded in node.target.tags else "pure"

@@ -21,6 +21,16 @@ def op_table(table: FamilyTable | None = None) -> OpTable:
     return _built_in() if table is None or not table.own else _built(table)
 
 
+# The modules of torch that are no op of a family: a module leaf may be one of them all the same.
+OTHER_MODULES = (
+    "AdaptiveLogSoftmaxWithLoss", "CrossMapLRN2d", "DataParallel", "FractionalMaxPool2d", "FractionalMaxPool3d", "GRU",
+    "GRUCell", "Identity", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LSTM", "LSTMCell",
+    "LinearCrossEntropyLoss", "MultiheadAttention", "RNN", "RNNCell", "Sequential", "SyncBatchNorm", "Transformer",
+    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
+    "TripletMarginWithDistanceLoss",
+)  # fmt: skip
+
+
 @cache
 def _built_in() -> OpTable:
     return _built(load_table())
@@ -32,7 +42,7 @@ def _built(table: FamilyTable) -> OpTable:
         for name, signature in signature_table(table).items()
     }
     targets: dict[str, OpSignature] = {}
-    modules: set[str] = set()
+    modules = {f"{package}.{name}" for package in ("torch.nn", "nn") for name in OTHER_MODULES}
     for target, names in table.names_by_target.items():
         if target.startswith("torch.nn.") and not target.startswith("torch.nn.functional."):
             modules |= {target, _short(target)}

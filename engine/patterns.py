@@ -76,6 +76,17 @@ class Exact:
 
 
 @frozen
+class Called:
+    """A call of the module leaf ``leaf``, of the class ``kind`` (None: any); arguments as ``forward`` names them."""
+
+    leaf: str
+    kind: str | None
+    positional: tuple[Term, ...]
+    keywords: tuple[tuple[str, Term], ...]
+    loose: bool = False
+
+
+@frozen
 class Item:
     """``operator.getitem(term, index)`` of a tuple or list result, or of a tensor."""
 
@@ -170,6 +181,7 @@ Term: TypeAlias = (
     | Deferred
     | Op
     | Exact
+    | Called
     | Item
     | Alternatives
     | Absent
@@ -191,7 +203,7 @@ def is_local(name: str) -> bool:
 def roots(term: Term) -> tuple[frozenset[str], bool]:
     """Family names a node must have one of for ``term`` to match it, and whether any node may.
 
-    Exact targets and getitem chains count as "any": the dispatch by family cannot see them.
+    Exact targets, module calls and getitem chains count as "any": the dispatch by family cannot see them.
     """
     match term:
         case Op(family):
@@ -232,7 +244,7 @@ def height(term: Term) -> float:
     match term:
         case Op(_, args):
             return 1 + max((height(inner) for _, inner in args), default=0)
-        case Exact(_, positional, keywords):
+        case Exact(positional=positional, keywords=keywords) | Called(positional=positional, keywords=keywords):
             return 1 + max(map(height, (*positional, *(inner for _, inner in keywords))), default=0)
         case Item(inner, index):
             return 1 + max(height(inner), height(index))

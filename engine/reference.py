@@ -50,7 +50,8 @@ def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:
     wholes = [ast.Assign((_joint(assign),), assign.value) for assign in rule.match.assigns]
     assigns |= {assign.targets[0]: (assign, 0) for assign in wholes if assign.targets[0] not in assigns}
     dims = header_dims(rule.ast.params) - rule.scope.constants.keys()
-    frame = Frame(views, rule.scope, frozenset(names), dims, assigns)
+    modules = {one.name: one.type for one in rule.ast.params if one.type and one.type.qualifier == "module"}
+    frame = Frame(views, rule.scope, frozenset(names), dims, assigns, modules=modules)
     first, *others = rule.match.results
     for state in match(first, node, State(), frame, None):
         for results, after in _match_elsewhere(others, (node,), state, frame) if state.nodes else ():
@@ -172,6 +173,9 @@ def _absent(leaf: Pattern, state: State, frame: Frame) -> States:
 
 # -------------------------------------------------------------------------- ops
 def _match_call(call: ast.Call, value: Value, state: State, frame: Frame, slot: Slot | None) -> States:
+    if isinstance(call.func, ast.Name) and call.func.id in frame.modules:
+        yield from _match_module(call.func.id, call.args, value, state, frame)
+        return
     callee, args = resolve_call(call, frame)
     match callee:
         case (ast.Pattern() as pattern, Scope() as home):
@@ -241,6 +245,25 @@ def _orders(view: View, given: Mapping[int, Pattern], views: Views) -> Iterator[
 def _match_exact(target: str, args: Sequence[Argument], value: Value, state: State, frame: Frame) -> States:
     """One op by its exact target, whatever its effect; arguments as written, those left out at their default."""
     found = frame.views.exact_arguments(value, target) if isinstance(value, Node) else None
+    yield from _match_given(found, args, value, state, frame)
+
+
+def _match_module(leaf: str, args: Sequence[Argument], value: Value, state: State, frame: Frame) -> States:
+    """A call of a module of the leaf's class; a second use of the leaf is a call of the same object."""
+    kind = next(iter(frame.modules[leaf].names), None)
+    call = frame.views.module_call(value, kind) if isinstance(value, Node) else None
+    for after in state.bind(frame, leaf, call.submodule) if call else ():
+        yield from _match_given(call.arguments if call else None, args, value, after, frame)
+
+
+def _match_given(
+    found: tuple[tuple[str, Value, object], ...] | None,
+    args: Sequence[Argument],
+    value: Value,
+    state: State,
+    frame: Frame,
+) -> States:
+    """The arguments of a call that stand in its pattern; those left out must be at their default."""
     given = by_place([name for name, _, _ in found or ()], args)
     if found is None or given is None or given.config or not isinstance(value, Node):
         return

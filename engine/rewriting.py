@@ -35,7 +35,7 @@ from .owners import lifted_values, updated_program
 from .pausing import collector_paused
 from .pipelines import Plan, run, search
 from .report import Report
-from .ruleset import Rule, RuleSet
+from .ruleset import Rule, RuleSet, known_classes
 from .sketches import Memory
 
 Model: TypeAlias = nn.Module | ExportedProgram
@@ -69,7 +69,7 @@ class Found:
     """One place where a rule's pattern and conditions hold.
 
     ``nodes`` are the matched nodes, the root first; ``bindings`` maps the rule's names
-    to nodes, numbers, dims and what ``let`` computed.
+    to nodes, numbers, dims, submodules (with ``path`` and ``module``) and what ``let`` computed.
     """
 
     rule: Rule
@@ -130,7 +130,7 @@ def rewrite(
     if inplace and not isinstance(model, GraphModule):
         what = "an ExportedProgram" if isinstance(model, ExportedProgram) else "a module that must be captured first"
         raise FxrulesError(Problem(None, "in-place", f"{what} cannot be rewritten in place: only a GraphModule can"))
-    captured = capture_graph(model, example_inputs, how=capture)
+    captured = capture_graph(model, example_inputs, how=capture, leaves=known_classes(plan.rules))
     policy, limits = Policy(numerics, freeze), Limits(firings=stop_after)
     with collector_paused():
         if isinstance(captured, GraphModule) and (inplace or captured is not model):
@@ -156,7 +156,7 @@ def find(
     ['relu']
     """
     rules = _rule_set(rules)
-    captured = capture_graph(model, example_inputs, how=capture)
+    captured = capture_graph(model, example_inputs, how=capture, leaves=known_classes(rules))
     module = captured.graph_module if isinstance(captured, ExportedProgram) else captured
     owner: Owner = ProgramOwner(captured) if isinstance(captured, ExportedProgram) else ModuleOwner(module)
     metas = _metas(module)
@@ -283,7 +283,7 @@ def _workspace(module: GraphModule, owner: Owner, rules: RuleSet, memory: Memory
     table = _table(rules)
     home: nn.Module = module
     lifted = lifted_values(owner.program) if isinstance(owner, ProgramOwner) else {}
-    views = Views(module.graph, home, table, lifted, memory or Memory())
+    views = Views(module.graph, home, table, lifted, memory or Memory(), known_classes(rules, replaced=True))
     propagation = Propagation.of(module.graph, views.memory.keys)
     return Workspace(views, Journal(module.graph, owner), propagation, EffectIndex(module.graph, views))
 

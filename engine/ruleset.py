@@ -6,7 +6,7 @@ rules. Both are immutable and hold no state of any graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, TypeVar, overload
@@ -208,6 +208,15 @@ class Pipeline:
 
 
 _Named = TypeVar("_Named", bound=Selection | Pipeline)
+
+
+def known_classes(rules: Iterable[Rule], *, replaced: bool = False) -> frozenset[str]:
+    """The classes of modules that rules name: ``m: module acme.Norm``.
+
+    ``replaced``: only those of rules that replace something, which say what a call of such a module does.
+    """
+    types = (param.type for rule in rules if not (replaced and rule.is_query) for param in rule.ast.params)
+    return frozenset(name for type in types if type and type.qualifier == "module" for name in type.names)
 
 
 @frozen(eq=False, repr=False)

@@ -13,7 +13,7 @@ from ..dsl import ast
 from .candidates import Config
 from .families import Family
 from .nodeview import View, Views, same_number, same_value
-from .patterns import Exact, Literal
+from .patterns import Called, Exact, Literal
 
 Env: TypeAlias = list[Any]
 Matcher: TypeAlias = Callable[[Any, Env], bool]
@@ -191,14 +191,37 @@ class ExactCall:
 
 def exact(term: Exact, call_slot: int, args_slot: int, after: Continuation) -> Matcher:
     """One op by its exact target, its arguments in the target's own order."""
+    take = _arguments(term, call_slot, args_slot, after)
+
+    def match(value: Any, env: Env) -> bool:
+        found = env[VIEWS].exact_arguments(value, term.target) if isinstance(value, Node) else None
+        return found is not None and take(value, found, env)
+
+    return match
+
+
+def module(term: Called, slot: int, call_slot: int, args_slot: int, after: Continuation) -> Matcher:
+    """A call of a module: the submodule goes into ``slot`` first, then come the arguments."""
+    take = _arguments(term, call_slot, args_slot, after)
+
+    def match(value: Any, env: Env) -> bool:
+        found = env[VIEWS].module_call(value, term.kind) if isinstance(value, Node) else None
+        if found is None:
+            return False
+        return bind(slot, lambda env: take(value, found.arguments, env))(found.submodule, env)
+
+    return match
+
+
+def _arguments(
+    term: Exact | Called, call_slot: int, args_slot: int, after: Continuation
+) -> Callable[[Node, tuple[tuple[str, Any, Any], ...], Env], bool]:
+    """Take the arguments of a call, each with name, value and default, as the pattern gives them."""
     given = len(term.positional)
     keywords = tuple(name for name, _ in term.keywords)
 
-    def match(value: Any, env: Env) -> bool:
-        if not isinstance(value, Node):
-            return False
-        found = env[VIEWS].exact_arguments(value, term.target)
-        if found is None or given > len(found):
+    def take(value: Node, found: tuple[tuple[str, Any, Any], ...], env: Env) -> bool:
+        if given > len(found):
             return False
         names = [name for name, _, _ in found]
         if not all(name in names[given:] for name in keywords):
@@ -214,7 +237,7 @@ def exact(term: Exact, call_slot: int, args_slot: int, after: Continuation) -> M
         env[call_slot], env[args_slot] = outer
         return taken
 
-    return match
+    return take
 
 
 def rest(slot: int | None, items_slot: int, later: int, after: ListStep) -> ListStep:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from .facts import Capture, describe
+from .facts import Capture, CapturedModule, describe
 from .truth import SYMBOLIC, Declined
 from .values import same_value
 
@@ -51,6 +51,8 @@ def _is_symbolic(value: object) -> bool:
 
 def _path(value: object) -> str:
     match value:
+        case CapturedModule(_, submodule):
+            return submodule.path
         case Capture(_, Node() as node):
             stack = list((node.meta.get("nn_module_stack") or {}).values())
             return str(stack[-1][0]) if stack else ""

@@ -32,6 +32,16 @@ def name_of(target: Any, table: FamilyTable) -> str | None:
 
 
 def is_plain(module: torch.nn.Module) -> bool:
-    """Whether a call of the module does what its class says: no hooks, no parametrizations."""
-    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-    return not hooks and not torch.nn.utils.parametrize.is_parametrized(module)
+    """Whether a call of the module does what its class says: see `oddity`."""
+    return oddity(module) is None
+
+
+def oddity(module: torch.nn.Module) -> str | None:
+    """What makes a call of the module do more than its class says, or other things; None if nothing does."""
+    if module._forward_hooks or module._forward_pre_hooks:
+        return "forward hooks"
+    if module._backward_hooks or module._backward_pre_hooks:
+        return "backward hooks"
+    if torch.nn.utils.parametrize.is_parametrized(module):
+        return "parametrizations"
+    return "a `forward` of its own, not that of its class" if "forward" in vars(module) else None

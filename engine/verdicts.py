@@ -20,7 +20,9 @@ from .ruleset import Rule, expression_of
 from .sketches import in_turn
 
 # What may differ between two sites with equal facts.
-_BY_PLACE = frozenset({"users", "user_ops", "is_input", "is_output", "is_const", "op", "depends_on", "path", *MEASURES})
+_BY_PLACE = frozenset(
+    {"users", "user_ops", "uses", "is_input", "is_output", "is_const", "op", "depends_on", "path", *MEASURES}
+)
 
 
 @frozen
@@ -58,7 +60,7 @@ def asks_facts_only(rule: Rule) -> bool:
 
 def looks_everywhere(rule: Rule) -> bool:
     """Whether a rule asks for what may be any number of nodes away."""
-    return _asks(rule, {"depends_on"})
+    return _asks(rule, {"depends_on", "uses"})
 
 
 def looks_beside(rule: Rule) -> bool:

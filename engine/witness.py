@@ -8,6 +8,7 @@ from attrs import define, field
 from torch.fx import Node
 
 from .nodeview import Value, View, Views
+from .submodules import ModuleCall
 
 _Arguments: TypeAlias = tuple[tuple[str, Value, Any], ...]
 
@@ -37,6 +38,11 @@ class Witness:
         """As a call of one target."""
         self.looked[node] = None
         return self.views.exact_arguments(node, target)
+
+    def module_call(self, node: Node, wanted: str | None) -> ModuleCall | None:
+        """As a call of a module."""
+        self.looked[node] = None
+        return self.views.module_call(node, wanted)
 
     def fact(self, value: Any) -> Any:
         """The facts of a value."""

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from . import facts
-from .facts import Capture, describe, tensor_fact, tensors_in
+from .facts import Capture, CapturedModule, describe, tensor_fact, tensors_in
 from .surroundings import ABOUT_THE_GRAPH
 from .truth import (
     SYMBOLIC,
@@ -29,6 +29,7 @@ from .truth import (
     sym_min,
     truth_of,
 )
+from .uses import uses
 
 # The number of dims that a memory format is about, None for any.
 _ORDERS: Mapping[object, int | None] = {
@@ -222,6 +223,15 @@ def _is_contiguous(value: object, order: object = torch.contiguous_format) -> bo
     return facts.is_contiguous(value, _ORDERS[order])
 
 
+def _uses(value: object) -> int:
+    found = 0 if value is None else None
+    if isinstance(value, Capture | CapturedModule):
+        found = uses(value.value, value.views)
+    if found is None:
+        raise Declined(f"the uses of {describe(value)} are not known: it is no module, parameter or buffer")
+    return found
+
+
 WORDS: Mapping[str, Callable[..., object]] = {
     "abs": _absolute,
     "all": _every,
@@ -259,6 +269,7 @@ WORDS: Mapping[str, Callable[..., object]] = {
     "same_dtype": partial(_same, "dtype", lambda tensor: tensor.dtype),
     "same_shape": partial(_same, "shape", lambda tensor: tuple(tensor.shape)),
     **ABOUT_THE_GRAPH,
+    "uses": _uses,
 }
 """Every word but the measures ``count`` and ``depth``, which take an op name: see `measures`."""
 

@@ -178,6 +178,42 @@ OPS: Mapping[str, Spelled] = {
 }
 
 
+class Mix(torch.nn.Module):
+    """A leaf module with every kind of argument."""
+
+    def forward(self, x: Any, y: Any = None, *rest: Any, k: int = 2) -> Any:
+        return x * k if y is None else x * k + y
+
+
+class Other(torch.nn.Module):
+    def forward(self, x: Any, y: Any = 0.5) -> Any:
+        return x + y
+
+
+def _draw_modules(random: Random, owner: torch.nn.Module) -> list[str]:
+    """The names of the leaf modules that a graph may call; two names of one of them."""
+    if random.random() < 0.6:
+        return []
+    one = Mix()
+    for name, module in (("one", one), ("twin", one), ("mix", Mix()), ("other", Other())):
+        owner.add_module(name, module)
+    return ["one", "one", "twin", "mix", "other"]
+
+
+def _draw_call(random: Random, graph: Graph, name: str, values: list[Node]) -> list[Node]:
+    args: list[Any] = [random.choice(values)]
+    keywords: dict[str, Any] = {}
+    if random.random() < 0.4:
+        args.append(random.choice((None, 0.5, random.choice(values))))
+    if name != "other" and random.random() < 0.3:
+        keywords["k"] = random.choice((2, 3))
+    if name != "other" and len(args) == 2 and random.random() < 0.2:
+        args.append(random.choice(values))
+    node = graph.call_module(name, tuple(args), keywords)
+    _give_fact(random, node, args[0].meta.get("val"))
+    return [node]
+
+
 def draw_graph(random: Random) -> Views:
     """A graph of 3 inputs, a parameter and up to ten ops, with the views to match it through."""
     level = random.choice(("torch", "aten"))
@@ -188,10 +224,14 @@ def draw_graph(random: Random) -> Views:
         _give_fact(random, value, torch.empty(4, 4, 4, dtype=random.choice(DTYPES), device="meta"))
     values += [graph.get_attr("w"), graph.get_attr("w")] if random.random() < 0.5 else []
     known = [spelled for spelled in OPS.values() if getattr(spelled, level)]
+    modules = _draw_modules(random, owner) if level == "torch" else []
     favourites = random.sample(known, 5)
     for _ in range(random.randint(3, 10)):
         spelled = random.choice(favourites if random.random() < 0.7 else known)
         recent = values[-3:] if random.random() < 0.7 else values
+        if modules and random.random() < 0.4:
+            values += _draw_call(random, graph, random.choice(modules), recent)
+            continue
         values += _draw_node(random, graph, random.choice(getattr(spelled, level)), spelled.draw(random, recent))
     graph.output(values[-1])
     return Views(graph, owner)

@@ -38,6 +38,7 @@ class Writer:
     spoilt: str | None = None
     names: dict[Node, str] = field(factory=dict)
     leaves: list[str] = field(factory=list)
+    modules: dict[str, str | None] = field(factory=dict)
     assigns: list[ast.Assign] = field(factory=list)
     patterns: dict[str, ast.Pattern] = field(factory=dict)
     measured: str | None = None
@@ -74,12 +75,16 @@ class Writer:
             return ast.Name(known)
         if self.chance(0.04):
             return ast.Name("_")
-        if depth > 0 and self.views.views(node) and self.chance(0.9):
+        if depth > 0 and self.is_op(node) and self.chance(0.9):
             share = 0.6 if len(node.users) > 1 else 0.15
             return self.shared(node, depth) if self.chance(share) else self.op(node, depth)
         name = self.leaf()
         self.names[node] = name.id
         return name
+
+    def is_op(self, node: Node) -> bool:
+        """Whether a node can be written as an op, or as a call of a module."""
+        return bool(self.views.views(node)) or self.views.module_call(node, None) is not None
 
     def shared(self, node: Node, depth: int) -> Expr:
         """A name assigned in the block, for a node that has several users."""
@@ -135,6 +140,8 @@ class Writer:
         return way(self, node, depth)
 
     def plainly(self, node: Node, depth: int) -> Expr:
+        if node.op == "call_module":
+            return self.module(node, depth)
         view = self.random.choice(self.views.views(node))
         name, args = view.family.name, view.args
         if name == "getitem":
@@ -151,6 +158,31 @@ class Writer:
         if name in ("mT", "T") and self.chance(0.7):
             return ast.Attribute(self.value(args[0], depth - 1), name)
         return self.call(name, view, depth)
+
+    def module(self, node: Node, depth: int) -> Expr:
+        """A call of a module leaf, of its class or of any; one leaf may stand for several objects."""
+        called = self.views.module_call(node, None)
+        assert called is not None
+        leaves = [leaf for leaf in self.modules if self.chance(0.6)]
+        if not leaves:
+            kind = f"graph_strategies.{type(called.submodule.module).__name__}"
+            wrong = self.spoilt == "ops" and self.chance(0.3)
+            leaves = [self.fresh("m")]
+            self.modules[leaves[0]] = "graph_strategies.Other" if wrong else self.random.choice((kind, kind, None))
+        written: list[Any] = []
+        by_name = False
+        for at, (name, value, default) in enumerate(called.arguments):
+            if self.chance(self.forgets(value is default or value == default, False, at)):
+                by_name = True
+                continue
+            pattern = self.value(value, depth - 1)
+            if name.startswith("*") and by_name:
+                continue
+            by_name = by_name or name == "k" or (not name.startswith("*") and self.chance(0.2))
+            written.append(ast.Keyword(name, pattern) if by_name else pattern)
+        if self.chance(0.15):
+            written.append(ast.Dots())
+        return ast.Call(ast.Name(leaves[0]), tuple(written))
 
     def operator(self, symbol: str, args: Sequence[Any], depth: int) -> Expr:
         left, right = self.value(args[0], depth - 1), self.value(args[1], depth - 1)

@@ -69,7 +69,7 @@ class Case:
 def draw_case(random: Random, rules: int = 4) -> Case:
     """A graph and some rules over it, most of them written down from one of its nodes."""
     views = draw_graph(random)
-    nodes = [node for node in views.graph.nodes if views.views(node)]
+    nodes = [node for node in views.graph.nodes if views.views(node) or views.module_call(node, None)]
     if not nodes:
         return draw_case(random, rules)
     return Case(views, tuple(draw_rule(random, random.choice(nodes[-6:]), views, f"r{i}") for i in range(rules)))
@@ -80,10 +80,12 @@ def draw_rule(random: Random, root: Node, views: Views, name: str) -> Rule:
     slips = (None, None, None, None, "names", "names", "literals", "arguments", "ops")
     writer = Writer(random, views, _WAYS, random.choice(slips))
     results = [writer.op(root, random.choice((1, 2, 2, 3, 4)))]
-    while random.random() < 0.25:
-        results.append(writer.op(random.choice(_neighbours(root, views)), random.choice((1, 1, 2))))
+    near = _neighbours(root, views)
+    while near and random.random() < 0.25:
+        results.append(writer.op(random.choice(near), random.choice((1, 1, 2))))
     block = ast.Block(tuple(writer.assigns), tuple(results))
     params = [ast.Param(leaf, _DIMS if leaf == writer.measured else None) for leaf in writer.leaves]
+    params += [ast.Param(leaf, ast.Type((kind,) if kind else (), "module")) for leaf, kind in writer.modules.items()]
     template = {"f": random.choice(("relu", "tanh"))}
     scope = Scope(load_table(), CONSTANTS, {**PATTERNS, **writer.patterns}, OPSETS, template)
     return Rule(name, ast.Rule(name, tuple(params), (ast.Match(block),)), scope)
@@ -143,7 +145,7 @@ def _named(writer: Writer, node: Node, depth: int) -> Expr:
     inner = Writer(writer.random, writer.views, writer.ways, writer.spoilt)
     body = inner.plainly(node, 1)
     name = writer.fresh("p")
-    if inner.assigns or inner.measured or writer.chance(0.3):
+    if inner.assigns or inner.measured or inner.modules or writer.chance(0.3):
         return ast.Call(ast.Name("gelu_like"), (writer.plainly(node, depth), writer.leaf("o")))
     nodes = {leaf: one for one, leaf in inner.names.items()}
     params = [leaf for leaf in inner.leaves if leaf in nodes]

@@ -54,6 +54,11 @@ SHOWN = {
         "torch.ops.aten.leaky_relu.default(linear, 0.02)",
         "as written by hand: True",
     ],
+    "frozen_norms": [
+        "text.fold_frozen_norm fired 5",
+        "text.fold_frozen_norm: 4 × where: the convolution is used elsewhere too",
+        "agree (rounding",
+    ],
     "resnet_fold": [
         "freeze: this bakes parameter values into new constants: pass freeze=True",
         "std.convolution.fold_batch_norm[conv2d] fired 9",

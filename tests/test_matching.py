@@ -116,6 +116,7 @@ def test_most_random_rules_match_somewhere() -> None:
             matched += bool(hits)
             text = repr(rule.match) if hits else ""
             constructs.update(word for word in CONSTRUCTS if word in text)
+            constructs["module"] += bool(hits) and any(param.type and param.type.qualifier for param in rule.ast.params)
             constructs["deferred"] += any(one.deferred for one in hits)
             constructs["named pattern"] += bool(hits) and len(rule.scope.patterns) > 3
             constructs["several candidates at one node"] += len({one.root for one in hits}) < len(hits)
@@ -268,6 +269,28 @@ def _exact_defaults_not_checked(patch: Patch) -> None:
     patch.setattr(steps, "exact", lambda term, *others: sound(evolve(term, loose=True), *others))
 
 
+def _class_not_checked(patch: Patch) -> None:
+    sound = steps.module
+    patch.setattr(steps, "module", lambda term, *others: sound(evolve(term, kind=None), *others))
+
+
+def _submodule_not_compared(patch: Patch) -> None:
+    sound = steps.module
+
+    def module(term: Any, slot: int, *others: Any) -> Any:
+        match = sound(term, slot, *others)
+
+        def match_anew(value: Any, env: Any) -> bool:
+            before, env[slot] = env[slot], steps.UNBOUND
+            taken = match(value, env)
+            env[slot] = before
+            return taken
+
+        return match_anew
+
+    patch.setattr(steps, "module", module)
+
+
 def _shared_node_not_compared(patch: Patch) -> None:
     patch.setattr(compiler, "same_value", lambda first, second: True)
 
@@ -279,7 +302,8 @@ def _compute_dtype_ignored(patch: Patch) -> None:
 FAULTS: tuple[Callable[[Patch], None], ...] = (
     _no_commutativity, _defaults_not_checked, _repeated_variable_not_compared, _absent_not_tried,
     _alternatives_reversed, _through_once_at_most, _wide_tolerance, _true_is_one, _config_lacks_one,
-    _longest_rest_first, _exact_defaults_not_checked, _shared_node_not_compared, _compute_dtype_ignored,
+    _longest_rest_first, _exact_defaults_not_checked, _class_not_checked, _submodule_not_compared,
+    _shared_node_not_compared, _compute_dtype_ignored,
 )  # fmt: skip
 
 

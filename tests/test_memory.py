@@ -154,6 +154,26 @@ def _training(module: nn.Module) -> nn.Module:
     return whole
 
 
+def _forward_replaced() -> nn.Module:
+    module = nn.ReLU()
+    setattr(module, "forward", lambda x: x.add_(1))  # noqa: B010 - as wrappers of other libraries do it
+    return module
+
+
+class Local(nn.Module):
+    """A class that no rule names."""
+
+
+class Named(nn.Module):
+    """A class that rules name: what they know of it is what its parts do."""
+
+    def __init__(self, part: nn.Module | None = None, *, buffer: bool = False) -> None:
+        super().__init__()
+        self.part = part
+        if buffer:
+            self.register_buffer("scale", torch.ones(2))
+
+
 MODULES = [
     ("linear", nn.Linear(2, 2), "pure", "", ""),
     ("relu inplace", nn.ReLU(inplace=True), "mutates", "x", "x"),
@@ -171,6 +191,16 @@ MODULES = [
     ("samples", nn.FractionalMaxPool2d(2, output_size=1).eval(), "random", "", "x"),
     ("own", Own(), "opaque", "x part.", "x"),
     ("hooked", _hooked(), "opaque", "x part.", "x"),
+    ("forward replaced", _forward_replaced(), "opaque", "x part.", "x"),
+    ("not named", Local(), "opaque", "x part.", "x"),
+    ("named", Named(), "pure", "", "x"),
+    ("named, with a buffer", Named(buffer=True), "mutates", "part.", "x"),
+    ("named, with a buffer, eval", Named(buffer=True).eval(), "pure", "", "x"),
+    ("named, with a part of any class", Named(Local()), "pure", "", "x"),
+    ("named, with a part in place", Named(nn.ReLU(inplace=True)).eval(), "mutates", "x", "x"),
+    ("named, with a batch norm", Named(nn.BatchNorm1d(2)), "mutates", "part.", "x"),
+    ("named, with a dropout", Named(nn.Dropout()), "random", "", "x"),
+    ("named, with a hook", Named(_hooked()).eval(), "opaque", "x part.", "x"),
 ]  # fmt: skip
 
 
@@ -179,6 +209,7 @@ MODULES = [
 )
 def test_effects_of_modules(module: nn.Module, kind: str, writes: str, aliases: str) -> None:
     site = one_node("call_module", "part", modules={"part": module})
+    site.views.classes = frozenset({"test_memory.Named"})
     effect = site.effects.effect(node_of(site.graph, "node"))
     assert effect.kind == kind
     assert [str(place) for place in effect.writes] == writes.split()
