@@ -8,6 +8,8 @@ import pytest
 import torch
 from exact_graphs import IN, At, Function, X, acme_op, acme_ops, graph_of
 from sites import calls
+from torch import Tensor, nn
+from torch.export import export
 
 import fxrules
 from fxrules.engine import reference
@@ -95,3 +97,60 @@ rule e(x: float[...]) { match fxr_acme.noise(x) * fxr_acme.noise(x) rewrite x }
         "text.a": ["neg"], "text.b": ["scaled"], "text.c": ["scaled_default", "scaled"],
         "text.d": ["accumulate_default"], "text.e": ["mul"],
     }  # fmt: skip
+
+
+# What `torch.library.custom_op` makes is registered when this file is imported.
+@torch.library.custom_op("fxr_team::leaky", mutates_args=())
+def leaky(x: Tensor, slope: float = 0.1) -> Tensor:
+    return torch.where(x > 0, x, x * slope)
+
+
+@leaky.register_fake
+def _(x: Tensor, slope: float = 0.1) -> Tensor:
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("fxr_team::gather_into", mutates_args={"out"})
+def gather_into(out: Tensor, x: Tensor, scale: float) -> None:
+    out.add_(x * scale)
+
+
+class Gathering(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        out = torch.zeros_like(x)
+        torch.ops.fxr_team.gather_into(out, torch.ops.fxr_team.leaky(x), 2.0)
+        torch.ops.fxr_team.gather_into(out, x, 0.5)
+        return out
+
+
+def test_custom_ops_functional_and_mutable_are_matched_and_written() -> None:
+    text = """
+rule open(x: float[...], s: number) { match fxr_team.leaky(x, slope=s) rewrite leaky_relu(x, s) numerics bitwise }
+rule unscaled(o: float[...], x: float[...], s: number) {
+  match fxr_team.gather_into(o, x, s) where s != 1 rewrite fxr_team.gather_into(o, x * s, 1.0) numerics bitwise
+}"""
+    for capture in (True, False):
+        model = export(Gathering(), X)
+        result = fxrules.rewrite(model if capture else model.module(), fxrules.load(text=text))
+        assert dict(result.report.fired) == {"text.unscaled": 2, "text.open": 1}
+        found = [name for name in calls(result.model.graph) if name != "_guards_fn"]
+        assert found == [
+            "zeros_like.default", "leaky_relu.default", "mul.Tensor", "gather_into.default", "mul.Tensor",
+            "gather_into.default",
+        ]  # fmt: skip
+        assert bool(result.compare(X))
+
+
+def test_a_read_stays_between_the_writes_of_custom_ops() -> None:
+    class Reading(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            out = torch.zeros_like(x)
+            torch.ops.fxr_team.gather_into(out, x, 2.0)
+            copy = out.clone()
+            torch.ops.fxr_team.gather_into(out, x, 0.5)
+            return out - copy
+
+    text = "rule r(x: float[...]) { match clone(x) rewrite x numerics bitwise changes aliasing, strides }"
+    result = fxrules.rewrite(export(Reading(), X), fxrules.load(text=text))
+    assert dict(result.report.fired) == {} and bool(result.compare(X))
+    assert "writes to `zeros_like`" in result.report["r"].refused[0].reason
