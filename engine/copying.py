@@ -43,7 +43,11 @@ def copy_graph(graph: Graph) -> Graph:
     copied = Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
     twins: dict[Node, Node] = {}
     for node in graph.nodes:
-        twins[node] = copied.node_copy(node, twins.__getitem__)
+        twins[node] = twin = copied.node_copy(node, twins.__getitem__)
+        if twin.name != node.name:  # export calls inputs by names that a graph gives to none: `input`, `object`
+            copied._graph_namespace._obj_to_name.pop(twin, None)
+            twin.name = node.name
+            copied._graph_namespace.associate_name_with_obj(node.name, twin)
     copied._codegen = copy.copy(graph._codegen)
     copied._co_fields = dict(graph._co_fields)
     return copied

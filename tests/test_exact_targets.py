@@ -1,110 +1,26 @@
-"""Ops that draw random numbers or write, named by their exact target; registered ops on both sides of a rule."""
+"""Ops that draw random numbers or write, named by their exact target."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
 
 import pytest
 import torch
 import torch.nn.functional as F
+from exact_graphs import IN, At, Function, Step, Two, X, acme_op, acme_ops, equal, graph_of, outcome, reasons
 from sites import calls
-from torch import Tensor, nn
-from torch.export import ExportedProgram, export
-from torch.fx import Graph, GraphModule
+from torch import Tensor
+from torch.export import export
 
 import fxrules
-from fxrules.engine import reference
-from fxrules.engine.matching import candidates
-from fxrules.engine.nodeview import Views
 
 aten = torch.ops.aten
-X = (torch.linspace(-2, 2, 12).view(3, 4),)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def acme() -> Iterator[None]:
-    """The ops of a team, as `torch.library` registers them."""
-    with torch.library._scoped_library("fxr_acme", "DEF") as library:
-        for schema in (
-            "scaled(Tensor x, float scale=1.0) -> Tensor",
-            "pair(Tensor x) -> (Tensor, Tensor)",
-            "accumulate(Tensor(a!) out, Tensor x) -> ()",
-            "accumulate_relu(Tensor(a!) out, Tensor x) -> ()",
-            "log(Tensor x) -> ()",
-        ):
-            library.define(schema)
-        library.define("noise(Tensor x) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
-        implementations: dict[str, Any] = {
-            "scaled": lambda x, scale=1.0: x * scale,
-            "pair": lambda x: (x.sin(), x.cos()),
-            "accumulate": lambda out, x: (out.add_(x), None)[1],
-            "accumulate_relu": lambda out, x: (out.add_(torch.relu(x)), None)[1],
-            "log": lambda x: None,
-            "noise": lambda x: torch.rand_like(x),
-        }
-        for name, function in implementations.items():
-            library.impl(name, function, "CompositeExplicitAutograd")
+    with acme_ops():
         yield
-
-
-def acme_op(name: str) -> Any:
-    return getattr(torch.ops.fxr_acme, name)
-
-
-class Function(nn.Module):
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Any:
-        return self.function(x)
-
-
-class Two(Function):
-    def forward(self, x: Tensor, y: Tensor) -> Any:  # type: ignore[override]
-        return self.function(x, y)
-
-
-Step: TypeAlias = tuple[Any, tuple[Any, ...], dict[str, Any]]
-
-
-def graph_of(*calls: Step, out: int = -1) -> GraphModule:
-    """A graph of function calls; an int in the arguments' first places stands for an earlier value, 0 the input."""
-    graph = Graph()
-    values = [graph.placeholder("x")]
-    for target, at, kwargs in calls:
-        args = tuple(values[one.at] if isinstance(one, At) else one for one in at)
-        values.append(graph.call_function(target, args, kwargs))
-    graph.output(tuple(values[1:]) if out == -1 else values[out])
-    return GraphModule(nn.Module(), graph)
-
-
-class At:
-    """The value at this place."""
-
-    def __init__(self, at: int) -> None:
-        self.at = at
-
-
-IN = At(0)
-
-
-def outcome(model: Any, *inputs: Tensor) -> list[Any]:
-    """Outputs, inputs after the call, and the random number that comes next."""
-    torch.manual_seed(0)
-    inputs = tuple(one.clone() for one in inputs)
-    module = model.module() if isinstance(model, ExportedProgram) else model
-    found = module(*inputs)
-    return [*(found if isinstance(found, tuple) else (found,)), *inputs, torch.rand(1)]
-
-
-def equal(first: list[Any], second: list[Any]) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-
-
-def reasons(result: Any) -> list[str]:
-    return [one.reason for rule in result.report.rules for one in rule.refused]
 
 
 # --------------------------------------------------------------- random ops
@@ -142,7 +58,7 @@ def test_random_ops_keep_their_order() -> None:
         ((F.dropout, (IN, 0.1, True, True), {}), "`dropout_1` draws random numbers, in the midst of the match"),
         ((aten.bernoulli_.float, (IN, 0.5), {}), "`bernoulli__float` draws random numbers, in the midst of the match"),
         ((torch.manual_seed, (7,), {}), "`manual_seed` changes the state of torch, in the midst of the match"),
-        ((equal, ([], []), {}), "`equal` calls `test_exact_targets.equal`, which is not known to be pure"),
+        ((equal, ([], []), {}), "`equal` calls `exact_graphs.equal`, which is not known to be pure"),
     ]
     for between, reason in cases:
         model = graph_of(dropout, between, (torch.neg, (At(1),), {}), out=3)
@@ -281,80 +197,3 @@ def test_a_new_write_is_a_barrier_for_later_rules() -> None:
     assert dict(result.report.fired) == {"text.r": 1}
     assert any("`accumulate_relu` writes to `exp`" in one for one in reasons(result))
     assert equal(outcome(result.model, *inputs), outcome(program, *inputs))
-
-
-# ------------------------------------------------------------ registered ops
-def test_a_registered_op_is_matched_and_written_by_its_name() -> None:
-    text = "rule r(x: float[...], s: number) { match fxr_acme.scaled(x, s) rewrite %s }"
-    model = Function(lambda x: acme_op("scaled")(x, 3.0).exp())
-    for prefix in ("", "torch.ops."):
-        for capture in ("export", "trace"):
-            there = fxrules.load(text=text.replace("fxr_acme", f"{prefix}fxr_acme") % "x * s")
-            found = fxrules.rewrite(model, there, X, capture=capture)
-            assert bool(found.compare(X)) and dict(found.report.fired) == {"text.r": 1}
-            back = fxrules.load(
-                text=f"rule r(x: float[...]) {{ match x * 3 rewrite {prefix}fxr_acme.scaled(x, scale=3.0) }}"
-            )
-            again = fxrules.rewrite(found.model, back)
-            assert dict(again.report.fired) == {"text.r": 1} and bool(again.compare(X))
-            assert "scaled.default" in calls(again.model.graph)
-
-
-def test_an_argument_of_a_registered_op_that_is_not_mentioned_is_at_its_default() -> None:
-    rules = fxrules.load(text="rule r(x: float[...]) { match fxr_acme.scaled(x) rewrite x * 1 }")
-    for scale, fired in ((1.0, {"text.r": 1}), (2.0, {})):
-        model = graph_of((acme_op("scaled").default, (IN, scale), {}), out=1)
-        assert dict(fxrules.rewrite(model, rules, X, stop_after=1).report.fired) == fired
-
-
-def test_items_of_a_registered_op_are_replaced() -> None:
-    rules = fxrules.load(text="rule r(x: float[...]) { match { _, c = fxr_acme.pair(x) return c } rewrite cos(x) }")
-    model = Function(lambda x: acme_op("pair")(x)[1])
-    result = fxrules.rewrite(model, rules, X)
-    assert calls(result.model.graph)[1:] == ["cos.default"] and bool(result.compare(X))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("fxr_acme.scald(x)", "`fxr_acme.scald`: no such target [unknown-op]"),
-        ("fxr_acme.scaled(x, 1.0, 2.0)", "`fxr_acme.scaled` takes at most 2 arguments by place, 3 are given [arity]"),
-        ("fxr_acme.scaled(x, scal=1.0)", "`fxr_acme.scaled` has no parameter `scal` [unknown-keyword]"),
-        ("fxr_acme.scaled()", "`fxr_acme.scaled` needs `x` [arity]"),
-        ("fxr_other.scaled(x)", "`fxr_other`: no such package or import [unknown-package]"),
-    ],
-)
-def test_a_wrong_call_of_a_registered_op_is_told_with_its_place(call: str, message: str) -> None:
-    with pytest.raises(fxrules.FxrulesError) as caught:
-        fxrules.load(text=f"rule r(x: float[...]) {{ match {call} rewrite relu(x) }}")
-    assert message in str(caught.value) and "<text>:1:" in str(caught.value)
-
-
-def test_both_matchers_agree_on_registered_ops() -> None:
-    rules = fxrules.load(
-        text="""
-rule a(x: float[...], s: number) { match neg(fxr_acme.scaled(x, s)) rewrite x }
-rule b(x: float[...]) { match fxr_acme.scaled(x) rewrite x }
-rule c(x: float[...]) { match fxr_acme.scaled(x, ...) rewrite x }
-rule d(o: float[...], x: float[...]) { match fxr_acme.accumulate(o, x) rewrite fxr_acme.accumulate(o, x) }
-rule e(x: float[...]) { match fxr_acme.noise(x) * fxr_acme.noise(x) rewrite x }
-"""
-    )
-    scaled, noise = acme_op("scaled"), acme_op("noise")
-    module = graph_of(
-        (scaled.default, (IN,), {"scale": 2.0}), (torch.neg, (At(1),), {}), (scaled, (IN, 1.0), {}),
-        (acme_op("accumulate").default, (At(3), IN), {}), (noise.default, (IN,), {}), (noise.default, (IN,), {}),
-        (torch.mul, (At(5), At(6)), {}),
-    )  # fmt: skip
-    views = Views(module.graph, module)
-    found: dict[str, list[str]] = {}
-    for rule in rules:
-        for node in module.graph.nodes:
-            mine = list(candidates(rule, node, views))
-            assert mine == list(reference.candidates(rule, node, views))
-            if mine:
-                found.setdefault(rule.name, []).append(node.name)
-    assert found == {
-        "text.a": ["neg"], "text.b": ["scaled"], "text.c": ["scaled_default", "scaled"],
-        "text.d": ["accumulate_default"], "text.e": ["mul"],
-    }  # fmt: skip
