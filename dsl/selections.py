@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from attrs import evolve
+
 from . import ast
 from .headers import Kind
 from .nearest import did_you_mean
@@ -14,6 +16,8 @@ from .scopes import FileScope
 from .source import Problem, Span
 from .vocabulary import SITUATION, STRATEGIES
 from .walking import locate, walk
+
+_KNOWN = 'a step knows `device`, `mode` and `level`: device == "cuda", mode == "train", level == "aten"'
 
 
 def check_rulesets(file: ast.File, scope: FileScope) -> Iterator[Problem]:
@@ -93,7 +97,9 @@ def _check_step(step: ast.Step, scope: FileScope) -> Iterator[Problem]:
     if step.condition is not None:
         # These are the only things known before any rule has run.
         moment = Moment(scope, dict.fromkeys(SITUATION, Kind.VALUE), has_root=False)
-        yield from check_now(step.condition, moment)
+        for problem in check_now(step.condition, moment):
+            bare = problem.code == "unbound" and not problem.hint
+            yield evolve(problem, hint=_KNOWN) if bare else problem
         yield from _check_values(step.condition)
 
 

@@ -1,8 +1,9 @@
-"""Things with qualified names (rules, rule sets, pipelines): find one, keep their names apart."""
+"""Things with qualified names (rules, rule sets, pipelines): find one, merge two lists of them, keep names apart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from typing import Protocol, TypeVar
 
 from ..dsl.nearest import did_you_mean
@@ -18,7 +19,17 @@ class Named(Protocol):
     def span(self) -> Span | None: ...
 
 
+class Chosen(Named, Protocol):
+    """What has rules, and tells whether no more than an import led to its file."""
+
+    @property
+    def rules(self) -> Sequence[object]: ...
+    @property
+    def imported(self) -> bool: ...
+
+
 _One = TypeVar("_One", bound=Named)
+_Some = TypeVar("_Some", bound=Chosen)
 
 
 def find_named(key: str, own: Sequence[_One], imported: Sequence[_One], what: str, hint: str = "") -> _One:
@@ -47,6 +58,29 @@ def check_distinct(things: Iterable[Named], what: str) -> None:
             message = f"two {what}s are called `{one.name}`; the other stands at {first.span or first.name}"
             hint = "rename one, or load only one of the two files"
             raise FxrulesError(Problem(one.span, f"duplicate-{what}", message, hint))
+
+
+def apart(things: Iterable[_Some]) -> tuple[list[_Some], list[_Some]]:
+    """Those of files that were loaded, and those of files that were only imported."""
+    things = tuple(things)
+    return [one for one in things if not one.imported], [one for one in things if one.imported]
+
+
+def merged(first: Iterable[_Some], second: Iterable[_Some]) -> tuple[_Some, ...]:
+    """All of both; of one that is in both, with rules taken away or without, the larger."""
+    found: dict[Span | None, _Some] = {}
+    for one in (*first, *second):
+        found[one.span] = max(found.get(one.span, one), one, key=lambda each: len(each.rules))
+    return tuple(found.values())
+
+
+def selects(pattern: str, name: str) -> bool:
+    """Whether a wildcard names a rule, with or without its library in front.
+
+    >>> selects("shape.*", "std.shape.noop"), selects("sh*", "std.shape.noop"), selects("noop", "std.shape.noop")
+    (True, True, False)
+    """
+    return fnmatchcase(name, pattern) or fnmatchcase(name.partition(".")[2], pattern)
 
 
 def _placed(one: Named) -> str:

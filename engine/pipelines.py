@@ -95,7 +95,7 @@ def _run(step: Step, state: Run) -> StepReport:
 
 def _classes(rules: Iterable[Rule], state: Run) -> list[list[CompiledRule]]:
     """Rules by priority class, but for queries and those that the policy forbids."""
-    allowed = (rule for rule in rules if not rule.is_query and state.tallies[rule.name].forbidden is None)
+    allowed = (rule for rule in rules if not rule.is_query and state.policy.refuses(rule) is None)
     return priority_classes([compile_rule(rule) for rule in allowed])
 
 

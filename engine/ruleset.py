@@ -7,7 +7,6 @@ rules. Both are immutable and hold no state of any graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
@@ -17,7 +16,7 @@ from ..dsl import ast as tree
 from ..dsl.formatter import format_file
 from ..dsl.source import Span
 from .families import FamilyTable
-from .naming import check_distinct, find_named
+from .naming import apart, check_distinct, find_named, merged, selects
 
 _Clause = TypeVar("_Clause")
 
@@ -73,6 +72,11 @@ class Rule:
     def span(self) -> Span | None:
         """Where the rule stands."""
         return self.ast.span
+
+    @property
+    def place(self) -> str:
+        """``file:line:col`` of the rule."""
+        return str(self.ast.span) if self.ast.span else self.name
 
     @property
     def text(self) -> str:
@@ -207,9 +211,6 @@ class Pipeline:
         return evolve(self, steps=tuple(steps))
 
 
-_Named = TypeVar("_Named", bound=Selection | Pipeline)
-
-
 def known_classes(rules: Iterable[Rule], *, replaced: bool = False) -> frozenset[str]:
     """The classes of modules that rules name: ``m: module acme.Norm``.
 
@@ -259,10 +260,10 @@ class RuleSet:
 
     def _by_name(self, key: str) -> Rule | RuleSet:
         if any(char in key for char in "*?"):
-            chosen = tuple(rule for rule in self.rules if _selects(key, rule.name))
+            chosen = tuple(rule for rule in self.rules if selects(key, rule.name))
             if chosen:
                 return RuleSet(chosen)
-        own, imported = _apart(self.selections)
+        own, imported = apart(self.selections)
         named: list[Rule | Selection] = [*self.rules, *own]
         found = find_named(key, named, imported, "rule")
         return RuleSet(found.rules) if isinstance(found, Selection) else found
@@ -271,13 +272,13 @@ class RuleSet:
         """The pipeline of this name; raises FxrulesError where there is none, with the nearest."""
         known = ", ".join(f"`{one.name}`" for one in self.pipelines)
         none = "no rule file that was loaded has one; sets selected from others, as rules[...], have none either"
-        return find_named(name, *_apart(self.pipelines), "pipeline", f"there are {known}" if known else none)
+        return find_named(name, *apart(self.pipelines), "pipeline", f"there are {known}" if known else none)
 
     def __add__(self, other: RuleSet | Rule) -> RuleSet:
         mine = set(self.rules)
         others = RuleSet((other,)) if isinstance(other, Rule) else other
         added = self.rules + tuple(rule for rule in others if rule not in mine)
-        return RuleSet(added, _merged(self.selections, others.selections), _merged(self.pipelines, others.pipelines))
+        return RuleSet(added, merged(self.selections, others.selections), merged(self.pipelines, others.pipelines))
 
     def __sub__(self, other: RuleSet | Rule) -> RuleSet:
         gone = {other} if isinstance(other, Rule) else set(other.rules)
@@ -291,21 +292,3 @@ class RuleSet:
         names = ", ".join(rule.name for rule in self.rules[:6])
         more = f", … {len(self.rules) - 6} more" if len(self.rules) > 6 else ""
         return f"<{len(self.rules)} rules: {names}{more}>"
-
-
-def _apart(things: tuple[_Named, ...]) -> tuple[list[_Named], list[_Named]]:
-    """Those of files that were loaded, and those of files that were only imported."""
-    return [one for one in things if not one.imported], [one for one in things if one.imported]
-
-
-def _merged(first: tuple[_Named, ...], second: tuple[_Named, ...]) -> tuple[_Named, ...]:
-    """All of both; of one that is in both, with rules taken away or without, the larger."""
-    found: dict[Span | None, _Named] = {}
-    for one in (*first, *second):
-        found[one.span] = max(found.get(one.span, one), one, key=lambda each: len(each.rules))
-    return tuple(found.values())
-
-
-def _selects(pattern: str, name: str) -> bool:
-    """Whether a wildcard names a rule, with or without its library in front."""
-    return fnmatchcase(name, pattern) or fnmatchcase(name.partition(".")[2], pattern)

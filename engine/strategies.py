@@ -22,25 +22,27 @@ def run_step(strategy: str, state: Run, classes: _Classes, limit: int | None) ->
     state.again.clear()
     if strategy == "fixpoint":
         return run_rounds(state, classes, limit)
-    done = len(state.history)
+    done, start = len(state.history), list(state.work.graph.nodes)
     for group in classes:
         dispatch = Dispatch.of(group, state.work.views.table)
         if strategy == "once":
-            _visit_start(state, dispatch)
+            _visit(start, state, dispatch)
         else:
             _follow(state, dispatch, done)
     check(state, state.history[done:])
     return 1
 
 
-def _visit_start(state: Run, dispatch: Dispatch) -> None:
-    """Users before producers, only the nodes that are there now; a root that stays is tried by the other rules, too.
+def _visit(start: list[Node], state: Run, dispatch: Dispatch) -> None:
+    """Users before producers, only the nodes of the step's start; a root that stays is tried by the other rules, too.
 
     What is made stands behind the node that is visited, and so behind all that are visited
     later: no rule ever sees its own work.
     """
-    for node in reversed(list(state.work.graph.nodes)):
-        for compiled in () if id(node.target) in dispatch.barren else dispatch.at(node, state.work.views):
+    for node in reversed(start):
+        if node._erased or id(node.target) in dispatch.barren:
+            continue
+        for compiled in dispatch.at(node, state.work.views):
             if state.exhausted or node._erased:
                 break
             fire(state, compiled, node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from torch.export import ExportedProgram, export
 from torch.fx import GraphModule, symbolic_trace
 
 import fxrules
-from fxrules.engine import copying, rewriting
+from fxrules.engine import copying, firing, rewriting, strategies
 from fxrules.engine.tools.commands import main
 
 REGULARISE = """
@@ -83,6 +84,24 @@ def test_a_failure_in_the_third_step_undoes_the_first(kind: str) -> None:
         )  # fmt: skip
     assert caught.value.problems[0].code == "shrinks"
     assert snapshot(module.graph, module) == before
+
+
+@pytest.mark.parametrize("turn", [1, 2, 3, 4, 5])
+def test_an_interrupt_in_any_step_undoes_all(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    traced = symbolic_trace(Function(lambda x: torch.tanh(torch.tanh(x))))
+    before, calls_made = snapshot(traced.graph, traced), []
+
+    def interrupted(*args: Any) -> bool:
+        calls_made.append(args)
+        if len(calls_made) == turn:
+            raise KeyboardInterrupt
+        return firing.fire(*args)
+
+    monkeypatch.setattr(strategies, "fire", interrupted)
+    text = CHANGE + "pipeline p { sweep tanh_sin once sin_cos sweep cos_exp }"
+    with pytest.raises(KeyboardInterrupt):
+        run(text, traced, inplace=True)
+    assert snapshot(traced.graph, traced) == before
 
 
 def test_a_copy_is_made_only_once_something_is_known_to_fire(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,19 @@ def _ladder(x: Tensor) -> Tensor:
     return x
 
 
+def test_once_leaves_alone_what_rules_of_a_higher_priority_made() -> None:
+    text = """
+rule low(x: float[...]) { match sin(x) rewrite cos(x) numerics differs "test" priority -1 }
+rule high(x: float[...]) { match tanh(x) rewrite sin(x) numerics differs "test" }
+rule pair(x: float[...]) { match neg(sin(x)) rewrite exp(x) numerics differs "test" priority -2 }
+"""
+    result = run(f"{text}pipeline p {{ once high, low }}", lambda x: torch.sin(torch.tanh(x)))
+    assert calls(result.model) == ["sin", "cos"] and fired(result) == [{"high": 1, "low": 1}]
+    assert calls(run(f"{text}pipeline p {{ sweep high, low }}", torch.tanh).model) == ["cos"]
+    below = run(f"{text}pipeline p {{ once high, pair }}", lambda x: torch.neg(torch.tanh(x)))
+    assert calls(below.model) == ["exp"], "its root was there at the start"
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3, 100, None])
 def test_a_limit_bounds_the_rounds_that_fire(limit: int | None) -> None:
     """One round moves the sine by one place: three rounds fire."""
