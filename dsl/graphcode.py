@@ -16,7 +16,7 @@ from .scopes import FileScope, find_opset, find_pattern
 from .signatures import OpParam, OpSignature
 from .source import Problem, Span
 from .vocabulary import FACTS, VOCABULARY
-from .walking import dotted
+from .walking import Part, dotted, parts
 
 
 def check_block(block: ast.Block, place: Place) -> Iterator[Problem]:
@@ -118,20 +118,29 @@ def unknown_special(special: ast.Special) -> Problem:
     return Problem(special.span, "unknown-special", f"`${special.id}`: no such name", hint)
 
 
-def captures(value: Argument, place: Place) -> Iterator[str]:
+def captures(value: Part, place: Place) -> Iterator[str]:
     """The names under ``*`` that nothing declares: ``*xs`` captures a list, ``*relu(xs)`` what each item holds."""
     match value:
         case ast.Name(id):
-            if not place.knows(id) and id not in place.later and not place.is_constant(id):
+            if id != "_" and not place.knows(id) and id not in place.later and not place.is_constant(id):
                 yield id
-        case ast.Call(_, args):
+        case ast.Call(func, args):
+            head = (dotted(func) or "").partition(".")[0]
+            if isinstance(func, ast.Attribute) and (not head or place.knows(head)):
+                yield from captures(func.value, place)
             for arg in args:
                 yield from captures(arg, place)
-        case ast.Keyword(_, inner) | ast.Unary(_, inner):
+        case ast.As(inner, name):
             yield from captures(inner, place)
-        case ast.Binary(_, left, right):
-            yield from captures(left, place)
-            yield from captures(right, place)
+            yield name
+        case ast.Attribute() if (dotted(value) or "").partition(".")[0] in (
+            *place.scope.imports,
+            *place.scope.ops.packages,
+        ):
+            pass
+        case _:
+            for part in parts(value):
+                yield from captures(part, place)
 
 
 def _check_at_rewrite_time(expr: ast.Expr, place: Place) -> Iterator[Problem]:

@@ -17,6 +17,7 @@ from torch.fx import Node
 
 from . import steps
 from .candidates import Candidate
+from .liststeps import Slots, each, note_way
 from .nodeview import same_value
 from .patterns import (
     Absent,
@@ -26,6 +27,7 @@ from .patterns import (
     Bind,
     Bounds,
     Deferred,
+    Each,
     Exact,
     Hole,
     Item,
@@ -39,7 +41,7 @@ from .patterns import (
     Through,
     is_local,
 )
-from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Continuation, Env, Matcher, Place, come_back
+from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Continuation, Env, ListStep, Matcher, Place, come_back
 
 
 @define
@@ -251,14 +253,16 @@ class Compiler:
         items_slot = self.slot()
         step = steps.end_of_list(items_slot, after)
         for number, item in reversed(list(enumerate(term.items))):
-            later = sum(not isinstance(one, Rest) for one in term.items[number + 1 :])
+            later = sum(map(_fewest, term.items[number + 1 :]))
             if isinstance(item, Rest):
                 step = steps.rest(self.named(item.name) if item.name else None, items_slot, later, step)
+            elif isinstance(item, Each):
+                step = self._each(item, items_slot, step, at)
             else:
                 position = self.slot()
                 step = steps.one(self.compile(item, steps.next_item(position, step), at), items_slot, position)
-        fewest = sum(not isinstance(one, Rest) for one in term.items)
-        exact = fewest == len(term.items)
+        fewest = sum(map(_fewest, term.items))
+        exact = not any(isinstance(one, Rest | Each) for one in term.items)
 
         def match(value: Any, env: Env) -> bool:
             if not isinstance(value, tuple) or len(value) < fewest or (exact and len(value) != fewest):
@@ -269,6 +273,11 @@ class Compiler:
             return taken
 
         return match
+
+    def _each(self, term: Each, items_slot: int, after: ListStep, at: Place | None) -> ListStep:
+        groups = (tuple([own for own, _ in term.lists]), tuple([name for _, name in term.lists]), term.outside)
+        slots = Slots(items_slot, self.slot(), self.slot(), *[tuple(map(self.named, names)) for names in groups])
+        return each(slots, self.compile(term.term, note_way(slots), at), term.fewest, after)
 
     def _bounds(self, term: Bounds, after: Continuation) -> Matcher:
         slot = self.slot()
@@ -285,3 +294,8 @@ class Compiler:
             return taken
 
         return match
+
+
+def _fewest(item: Term | Rest | Each) -> int:
+    """How many elements an item of a list takes at least."""
+    return 0 if isinstance(item, Rest) else item.fewest if isinstance(item, Each) else 1

@@ -19,7 +19,8 @@ class Frame:
     """Where names are looked up: the rule itself, or one use of a named pattern.
 
     ``arguments`` are the patterns given for a named pattern's parameters, each with
-    the frame it was written in. Frames are told apart by identity.
+    the frame it was written in; ``depths`` says under how many stars each name is.
+    Frames are told apart by identity.
     """
 
     views: Views
@@ -28,6 +29,11 @@ class Frame:
     dims: frozenset[str] = frozenset()
     assigns: Mapping[str, tuple[ast.Assign, int]] = field(factory=dict)
     arguments: Mapping[str, tuple[Pattern, Frame]] = field(factory=dict)
+    depths: Mapping[str, int] = field(factory=dict)
+
+    def around(self) -> frozenset[Frame]:
+        """This frame and those that its arguments were written in, and so on."""
+        return frozenset({self}).union(*(home.around() for _, home in self.arguments.values()))
 
 
 @frozen
@@ -42,7 +48,7 @@ class State:
         """This state with ``name`` bound to ``value``; nothing if it is bound to something else."""
         if (frame, name) not in self.names:
             yield evolve(self, names={**self.names, (frame, name): value})
-        elif _same(self.names[frame, name], value):
+        elif same_binding(self.names[frame, name], value):
             yield self
 
     def cover(self, node: Node) -> State:
@@ -64,7 +70,8 @@ class Slot:
     whole: bool = True
 
 
-def _same(first: Value | Config, second: Value | Config) -> bool:
+def same_binding(first: Value | Config, second: Value | Config) -> bool:
+    """Whether two bound values are one."""
     if isinstance(first, Config) and isinstance(second, Config):
         return same_value(first.items, second.items)
     return not isinstance(first, Config) and not isinstance(second, Config) and same_value(first, second)

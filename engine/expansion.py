@@ -6,18 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-from attrs import define, field
+from attrs import define, evolve, field
 from torch import Tensor
 from torch.fx import Node
 
 from ..dsl import ast
+from ..dsl.walking import names_in
 from . import operators
 from .candidates import Config
 from .emission import Emitter
 from .evaluation import evaluate
-from .frames import BINARY_FAMILIES, UNARY_FAMILIES
+from .frames import BINARY_FAMILIES, UNARY_FAMILIES, header_dims
 from .indexing import steps_of
 from .kinds import ModuleAttr
+from .listing import own_names, rule_depths
 from .memory import overloads_of
 from .spellings import resolve
 from .truth import SYMBOLIC, Declined, Unknown
@@ -92,11 +94,49 @@ class _Code:
             if not isinstance(item, ast.Star):
                 found.append(self.value(item))
                 continue
-            value = self.value(item.value)
+            found.extend(self.spread(item.value))
+        return found
+
+    def spread(self, expr: ast.Expr) -> tuple[Any, ...]:
+        """The values that ``*expr`` stands for: ``*xs`` those of a list, ``*relu(xs)`` a ``relu`` of each."""
+        names = self.varying(expr)
+        if not names:
+            value = self.value(expr)
             if not isinstance(value, tuple):
                 raise self.emitter.refusal("structure", "`*` needs a list of known length")
-            found.extend(value)
-        return found
+            return value
+        lists: list[Any] = [self.names[name] for name in names]
+        if len(set(map(len, lists))) > 1:
+            lengths = ", ".join(f"`{name}` {len(one)}" for name, one in zip(names, lists, strict=True))
+            raise self.emitter.refusal("structure", f"lists that are walked together differ in length: {lengths}")
+        rows = zip(*lists, strict=True)
+        inner = (evolve(self, names={**self.names, **dict(zip(names, row, strict=True))}) for row in rows)
+        return tuple([code.value(expr) for code in inner])
+
+    def varying(self, expr: ast.Expr) -> tuple[str, ...]:
+        """The lists of which ``*expr`` takes one item after the other; none where it is a list itself.
+
+        That is graph code: it begins with tensors. What is computed at rewrite time sees whole lists.
+        """
+        scope = self.emitter.match.rule.scope
+        computed = (
+            isinstance(expr, ast.Call)
+            and isinstance(expr.func, ast.Name)
+            and (expr.func.id in scope.helpers or scope.ops.get(expr.func.id, expr.func.id) not in self.families)
+        )
+        if computed or isinstance(expr, ast.Name | ast.List | ast.Tuple | ast.Comprehension | ast.IfElse):
+            return ()
+        if not any(self.holds_tensor(self.names.get(name.id)) for name in names_in(expr)):
+            return ()
+        rule = self.emitter.match.rule.ast
+        depths = {**dict.fromkeys(self.names, 1), **rule_depths(rule), **dict.fromkeys(header_dims(rule.params), 0)}
+        return tuple(sorted(name for name in own_names(expr, depths) if isinstance(self.names.get(name), tuple)))
+
+    def holds_tensor(self, value: object) -> bool:
+        """Whether a value is a tensor of the graph, or a list with some."""
+        if isinstance(value, tuple):
+            return any(map(self.holds_tensor, value))
+        return isinstance(value, Tensor) or self.emitter.is_tensor(value)
 
     def operation(self, family: str, op: str, *operands: Any) -> Any:
         if any(isinstance(one, Node | ModuleAttr | SYMBOLIC) for one in operands):

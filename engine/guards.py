@@ -102,7 +102,7 @@ def _plan(rule: Rule) -> _Plan:
     params = rule.ast.params
     conditions = tuple((one, _reason(one), compiled(expression_of(one))) for one in rule.conditions)
     return _Plan(
-        declared_names(rule.ast),
+        declared_names(rule.ast, rule.scope.constants.keys()),
         tuple(sorted(rule.keep)),
         tuple(param for param in params if param.type is not None),
         tuple((param, param.type.dims) for param in params if param.type and param.type.dims is not None),

@@ -28,6 +28,7 @@ from .frames import (
     static_term,
 )
 from .indexing import IndexStep, steps_of
+from .listing import element, flattened, pattern_depths, rule_depths
 from .patterns import (
     Absent,
     Alternatives,
@@ -41,7 +42,6 @@ from .patterns import (
     Literal,
     Maybe,
     Op,
-    Rest,
     Sequence,
     Shared,
     Term,
@@ -65,7 +65,7 @@ def lower(rule: Rule) -> Term:
         refuse(block.span, "a pattern with several results")
     if rule.via is not None:
         refuse(rule.via.span, "`rewrite via`")
-    frame = Frame(rule.scope, rule.params, header_dims(rule.ast.params))
+    frame = Frame(rule.scope, rule.params, header_dims(rule.ast.params), depths=rule_depths(rule.ast))
     for assign in block.assigns:
         frame = _assign(assign, frame)
     return _lower(plain(block.results[0]), frame)
@@ -110,13 +110,13 @@ def _lower(expr: ast.Expr, frame: Frame) -> Term:
         case ast.Optional(ast.Call() as call):
             return Alternatives((_lower(call, frame), _lower(first_argument(call, frame), frame)))
         case ast.As(value, name):
-            return As(_lower(value, frame), frame.prefix + name)
+            return As(_lower(value, frame), frame.slot(name))
         case ast.Through(value, name):
             return Through(_lower(value, frame), _step(name, expr.span, frame))
         case ast.Or(operands):
             return Alternatives(tuple(_lower(one, frame) for one in operands))
         case ast.Tuple(items) | ast.List(items):
-            return Sequence(tuple(_element(item, frame) for item in items))
+            return Sequence(tuple(element(item, frame, _lower) for item in flattened(items)))
     return report(
         expr.span, "not-a-pattern", "this cannot stand in a pattern: it is computed at rewrite time, use `where`"
     )
@@ -160,7 +160,7 @@ def _op(family: Family, args: tuple[Argument, ...], frame: Frame) -> Term:
     for arg in args:
         match arg:
             case ast.StarStar(name):
-                config = frame.prefix + name
+                config = frame.slot(name)
             case ast.Dots():
                 loose = True
             case ast.Keyword(name, value, span=span):
@@ -236,7 +236,8 @@ def _body(pattern: ast.Pattern, scope: Scope, terms: Mapping[str, Term], frame: 
         refuse(span, f"the recursive pattern `{pattern.name}`")
     prefix = f"{frame.prefix}{pattern.name}@{next(frame.fresh)}:"
     names = {name: _once(prefix + name, term) for name, term in terms.items()}
-    inner = Frame(scope, {}, frozenset(), names, prefix, (*frame.inside, pattern.name), frame.fresh)
+    inside, depths = (*frame.inside, pattern.name), pattern_depths(pattern)
+    inner = Frame(scope, {}, frozenset(), names, prefix, inside, frame.fresh, depths)
     for param in pattern.params:
         if param.name not in names and param.default is not None:
             inner = evolve(inner, names={**inner.names, param.name: _lower(param.default, inner)})
@@ -265,19 +266,6 @@ def _step(name: str, span: Span | None, frame: Frame) -> Term:
         return Alternatives(tuple(Op(family_named(one, span, frame), ((0, Hole()),)) for one in members))
     known = [*frame.scope.patterns, *frame.scope.opsets]
     return report(span, "unknown-pattern", f"`{name}`: no such pattern or opset", did_you_mean(name, known))
-
-
-def _element(item: ast.Expr | ast.Star, frame: Frame) -> Term | Rest:
-    match item:
-        case ast.Star(ast.Name("_")):
-            return Rest(None)
-        case ast.Star(ast.Name(id)):
-            return Rest(frame.prefix + id)
-        case ast.Star(ast.List((ast.Star() as inner,))):
-            return _element(inner, frame)
-        case ast.Star(_, span=span):
-            refuse(span, "a pattern for every element of a list")
-    return _lower(item, frame)
 
 
 def _index(expr: ast.Index, frame: Frame) -> Term:

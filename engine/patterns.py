@@ -129,9 +129,9 @@ class Through:
 
 @frozen
 class Sequence:
-    """A list or tuple; items are terms, or `Rest` for any number of elements."""
+    """A list or tuple; items are terms, or `Rest` and `Each` for any number of elements."""
 
-    items: tuple[Term | Rest, ...]
+    items: tuple[Term | Rest | Each, ...]
 
 
 @frozen
@@ -148,6 +148,20 @@ class Rest:
     """``*name`` in a list pattern; the name is None for ``*_``."""
 
     name: str | None
+
+
+@frozen
+class Each:
+    """``*term`` in a list pattern: elements that all match, as many as do, at least ``fewest``.
+
+    ``lists`` are names that an element binds, each with the name that the list of its
+    values has outside; ``outside`` the other names of the term that others can see.
+    """
+
+    term: Term
+    lists: tuple[tuple[str, str], ...]
+    outside: tuple[str, ...]
+    fewest: int
 
 
 Term: TypeAlias = (
@@ -226,7 +240,8 @@ def height(term: Term) -> float:
         case Shared(_, inner) | As(inner, _) | Absent(_, inner) | Maybe(_, inner):
             return height(inner)
         case Sequence(items):
-            return max((height(item) for item in items if not isinstance(item, Rest)), default=0)
+            terms = (item.term if isinstance(item, Each) else item for item in items if not isinstance(item, Rest))
+            return max(map(height, terms), default=0)
         case Through():
             return inf
     return 0

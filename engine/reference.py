@@ -22,7 +22,9 @@ from .families import Family
 from .kinds import plain_value
 from .literals import DIMS, equals, is_constant, literal_of
 from .nodeview import Value, View, Views, same_value
+from .reference_lists import match_items
 from .ruleset import Rule, Scope, find_pattern
+from .starred import star_depths
 from .surface import (
     Argument,
     Below,
@@ -44,13 +46,13 @@ def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:
     A way that covers no node (``x + y?`` without ``y``, ``x`` being a leaf) is no candidate: there is
     nothing to replace.
     """
-    names = declared_names(rule.ast)
+    names = declared_names(rule.ast, rule.scope.constants.keys())
     assigns = {name: (assign, at) for assign in rule.match.assigns for at, name in enumerate(assign.targets)}
     # `a, b = f(x)` also assigns the tuple as a whole, under a name that nobody can write
     wholes = [ast.Assign((_joint(assign),), assign.value) for assign in rule.match.assigns]
     assigns |= {assign.targets[0]: (assign, 0) for assign in wholes if assign.targets[0] not in assigns}
     dims = header_dims(rule.ast.params) - rule.scope.constants.keys()
-    frame = Frame(views, rule.scope, frozenset(names), dims, assigns)
+    frame = Frame(views, rule.scope, frozenset(names), dims, assigns, depths=star_depths(rule.ast))
     (result,) = rule.match.results
     for state in match(result, node, State(), frame, None):
         if state.nodes:
@@ -108,7 +110,7 @@ def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot
             for option in options:
                 yield from match(option, value, state, frame, slot)
         case ast.Tuple(items) | ast.List(items) if isinstance(value, tuple):
-            yield from _match_items(items, value, state, frame, slot and evolve(slot, whole=False))
+            yield from match_items(match, items, value, state, frame, slot and evolve(slot, whole=False))
         case ast.Dots() if value is ...:
             yield state
         case ast.Slice(start, stop, step) if isinstance(value, slice):
@@ -192,7 +194,8 @@ def _match_pattern(
     arguments |= {arg.name: (arg.value, frame) for arg in args if isinstance(arg, ast.Keyword)}
     for param in pattern.params:
         arguments.setdefault(param.name, (param.default or ast.Name("None"), outside))
-    inner = Frame(frame.views, home, frozenset(declared_names(pattern)), arguments=arguments)
+    names = frozenset(declared_names(pattern, home.constants.keys()))
+    inner = Frame(frame.views, home, names, arguments=arguments, depths=star_depths(pattern))
     yield from match(pattern.body, value, state, inner, slot)
 
 
@@ -257,10 +260,10 @@ def _match_getitem(whole: ast.Expr, items: Sequence[Pattern], value: Value, stat
         if len(items) == 1:
             yield from match(items[0], index, after, frame, None)
         elif isinstance(index, tuple):
-            yield from _match_items(items, index, after, frame, None)
+            yield from match_items(match, items, index, after, frame, None)
 
 
-# ------------------------------------------------------------- through, lists
+# -------------------------------------------------------------------- through
 def _match_through(inner: ast.Expr, name: str, value: Value, state: State, frame: Frame) -> States:
     """``inner through P`` is ``inner or P(inner through P)``: an op of an opset, or a pattern with one parameter."""
     yield from match(inner, value, state, frame, None)
@@ -270,25 +273,3 @@ def _match_through(inner: ast.Expr, name: str, value: Value, state: State, frame
         yield from _match_pattern(*found, (below,), value, state, frame, None)
     for member in frame.scope.opsets.get(name, ()) if found is None else ():
         yield from _match_family(member, (below,), value, state, frame)
-
-
-def _match_items(
-    items: Sequence[Pattern], values: tuple[Value, ...], state: State, frame: Frame, slot: Slot | None
-) -> States:
-    """A list, item by item; ``*rest`` takes as few values as it can."""
-    if not items:
-        if not values:
-            yield state
-        return
-    first, *others = items
-    match first:
-        case ast.Star(ast.List(inner)):
-            yield from _match_items((*inner, *others), values, state, frame, slot)
-        case ast.Star(ast.Name(id)):
-            for size in range(len(values) + 1):
-                bound = iter([state]) if id == "_" else state.bind(frame, id, values[:size])
-                for after in bound:
-                    yield from _match_items(others, values[size:], after, frame, slot)
-        case _ if values:
-            for after in match(first, values[0], state, frame, slot):
-                yield from _match_items(others, values[1:], after, frame, slot)
