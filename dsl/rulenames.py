@@ -60,6 +60,7 @@ def with_match(info: RuleNames, body: ast.Block) -> RuleNames:
                     captured |= set(captures(value, place))
     bound = bound_by_block(body, info.scope)
     captured -= place.names
+    captured |= {name[1:] for assign in body.assigns for name in assign.targets if name[0] == "*"} - {"_"}
     return evolve(info, bound=bound, inner=frozenset(inner - captured), captured=frozenset(captured))
 
 

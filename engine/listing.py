@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from attrs import evolve, fields, has
 
 from ..dsl import ast
-from ..dsl.walking import Part, dotted, parts
+from ..dsl.walking import Part, dotted, parts, walk
 from .constants import named_constant
 from .families import Family
 from .frames import Frame, refuse
@@ -64,6 +64,22 @@ def _names(part: Part, stars: int, methods: Collection[str]) -> Iterator[tuple[s
                 yield from _names(inner.value, stars, methods)
         elif isinstance(inner, ast.Name) and inner.id in methods:
             yield inner.id, stars
+
+
+def check_targets(block: ast.Block) -> None:
+    """In ``q, *rest = split(x, n)`` the list comes last and stands for items that the match does not look at.
+
+    Raises FxrulesError otherwise.
+    """
+    for assign in block.assigns:
+        starred = [name[1:] for name in assign.targets if name[0] == "*"]
+        if starred and (len(starred) > 1 or assign.targets[-1][0] != "*"):
+            refuse(assign.span, f"a target behind `*{starred[0]}`", "the starred target comes last")
+        for expr in (*(one.value for one in block.assigns), *block.results):
+            for part in walk(expr):
+                if isinstance(part, ast.Name) and part.id in starred:
+                    hint = "name the items one by one; `where`, `let` and `rewrite` can use the list"
+                    refuse(part.span, f"the starred target `*{part.id}` inside the match", hint)
 
 
 def flattened(items: Iterable[ast.Expr | ast.Star]) -> Iterator[ast.Expr | ast.Star]:

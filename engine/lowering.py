@@ -28,7 +28,7 @@ from .frames import (
     static_term,
 )
 from .indexing import IndexStep, steps_of
-from .listing import element, flattened, pattern_depths, rule_depths
+from .listing import check_targets, element, flattened, pattern_depths, rule_depths
 from .patterns import (
     Absent,
     Alternatives,
@@ -65,6 +65,7 @@ def lower(rule: Rule) -> Term:
         refuse(block.span, "a pattern with several results")
     if rule.via is not None:
         refuse(rule.via.span, "`rewrite via`")
+    check_targets(block)
     frame = Frame(rule.scope, rule.params, header_dims(rule.ast.params), depths=rule_depths(rule.ast))
     for assign in block.assigns:
         frame = _assign(assign, frame)
@@ -80,7 +81,7 @@ def _assign(assign: ast.Assign, frame: Frame) -> Frame:
     pieces: dict[str, Term] = {}
     for index, name in enumerate(assign.targets):
         if name.startswith("*"):
-            refuse(assign.span, f"the starred target `{name}`")
+            break  # the guards bind it
         if name != "_":
             pieces[name] = Shared(frame.prefix + name, Item(whole, Literal(index)))
     return evolve(frame, names={**frame.names, **pieces})
