@@ -83,6 +83,8 @@ def _bound(expr: Argument | ast.Slice, known: _Known) -> Bound:
             return _bound_by_call(expr, known)
         case ast.Attribute(value) | ast.Through(value) | ast.Keyword(_, value) | ast.Star(value) | ast.Unary(_, value):
             return _bound(value, known)
+        case ast.Flat(call):
+            return _both(_bound(arg, known) for arg in call.args)
         case ast.Binary(_, left, right):
             return _both((_bound(left, known), _bound(right, known)))
         case ast.Index(value, items):

@@ -15,7 +15,7 @@ from .places import Place, Role, misplaced, unbound
 from .scopes import FileScope, find_opset, find_pattern
 from .signatures import OpParam, OpSignature
 from .source import Problem, Span
-from .vocabulary import FACTS, VOCABULARY
+from .vocabulary import ASSOCIATIVE, FACTS, VOCABULARY
 from .walking import Part, dotted, parts
 
 
@@ -52,6 +52,8 @@ def check_graph(expr: Argument | ast.Slice, place: Place, *, operand: bool = Fal
         case ast.Optional(value):
             yield from _check_optional(expr, place, operand)
             yield from check_graph(value, place)
+        case ast.Flat(call):
+            yield from _check_flat(call, place)
         case ast.As() | ast.Through() | ast.Or():
             yield from _check_pattern_operator(expr, place)
         case ast.Binary(op, left, right) if op != "??":
@@ -165,6 +167,27 @@ def _check_pattern_operator(expr: ast.As | ast.Through | ast.Or, place: Place) -
         yield from _check_through(expr, place.scope)
     for operand in expr.operands if isinstance(expr, ast.Or) else (expr.value,):
         yield from check_graph(operand, place)
+
+
+def _check_flat(call: ast.Call, place: Place) -> Iterator[Problem]:
+    """``flat add(p, *rest)``: an associative op, operands by place, one starred at most."""
+    name = dotted(call.func) or ""
+    if not place.is_pattern:
+        yield misplaced(call, "`flat`", place, f"`{name}(*xs)` folds a list from the left")
+    for op in place.ops.get(name, (name,)):
+        if op not in ASSOCIATIVE:
+            hint = f"there are {', '.join(f'`{one}`' for one in ASSOCIATIVE)}"
+            yield Problem(call.func.span, "not-an-op", f"`{op}` has no list of operands that `flat` could see", hint)
+    stars = [arg for arg in call.args if isinstance(arg, ast.Star)]
+    wrong = next((arg for arg in call.args if isinstance(arg, ast.Keyword | ast.StarStar | ast.Dots)), None)
+    if wrong is not None:
+        yield Problem(wrong.span, "arity", "`flat` takes operands by place; all other arguments are at their default")
+    elif len(stars) > 1:
+        yield Problem(stars[1].span, "arity", "`flat` takes one starred operand: the others keep their order in it")
+    elif not stars and len(call.args) < 2:
+        yield Problem(call.span, "arity", "`flat` needs two operands or a starred one")
+    for arg in call.args:
+        yield from check_graph(arg, place)
 
 
 def _check_optional(expr: ast.Optional, place: Place, operand: bool) -> Iterator[Problem]:

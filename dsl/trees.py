@@ -94,10 +94,6 @@ def _number(children: list[Any], span: Span) -> ast.Number:
     return ast.Number(values[0], float(values[1]) if len(values) > 1 else None, span=span)
 
 
-def _compare(children: list[Any], span: Span) -> ast.Compare:
-    return ast.Compare(tuple(children[1::2]), tuple(children[0::2]), span=span)
-
-
 def _slice(children: list[Any], span: Span) -> ast.Slice:
     parts = {child.kind: child.items[0] for child in children if isinstance(child, _Part)}
     return ast.Slice(parts.get("start"), parts.get("stop"), parts.get("step_size"), span=span)
@@ -107,13 +103,15 @@ def _call(children: list[Any], span: Span) -> ast.Call:
     return ast.Call(children[0], children[1].items if len(children) > 1 else (), span=span)
 
 
+def _flat(children: list[Any], span: Span) -> ast.Flat:
+    _, name, *args = children
+    place = Span(span.source, name.start_pos, name.end_pos)
+    return ast.Flat(ast.Call(ast.Name(str(name), span=place), args[0].items if args else (), span=span), span=span)
+
+
 def _comprehension(children: list[Any], span: Span) -> ast.Comprehension:
     element, name, iterable, *condition = children
     return ast.Comprehension(element, str(name), iterable, condition[0] if condition else None, span=span)
-
-
-def _dict(children: list[Any], span: Span) -> ast.Dict:
-    return ast.Dict(tuple(child.items for child in children), span=span)
 
 
 # ------------------------------------------------------------ heads, bodies
@@ -250,13 +248,14 @@ _BUILDERS: Mapping[str, _Builder] = MappingProxyType(
         "star": lambda c, span: ast.Star(c[1], span=span),
         "star_star": lambda c, span: ast.StarStar(str(c[1]), span=span),
         "call": _call,
+        "flat": _flat,
         "slice": _slice,
         "item": lambda c, span: ast.Index(c[0], tuple(c[1:]), span=span),
         "optional": lambda c, span: ast.Optional(c[0], span=span),
         "unary": lambda c, span: ast.Unary(str(c[0]), c[1], span=span),
         "not_": lambda c, span: ast.Unary("not", c[-1], span=span),
         "binary": lambda c, span: ast.Binary(str(c[1]), c[0], c[2], span=span),
-        "compare": _compare,
+        "compare": lambda c, span: ast.Compare(tuple(c[1::2]), tuple(c[0::2]), span=span),
         "cmpop": lambda c, span: " ".join(c),
         "and_": lambda c, span: ast.And(tuple(c), span=span),
         "or_": lambda c, span: ast.Or(tuple(c), span=span),
@@ -265,7 +264,7 @@ _BUILDERS: Mapping[str, _Builder] = MappingProxyType(
         "through": lambda c, span: ast.Through(c[0], c[1], span=span),
         "tuple": lambda c, span: ast.Tuple(tuple(c), span=span),
         "list": lambda c, span: ast.List(tuple(c), span=span),
-        "dict": _dict,
+        "dict": lambda c, span: ast.Dict(tuple(child.items for child in c), span=span),
         "comprehension": _comprehension,
         # heads and bodies
         "type": _type,

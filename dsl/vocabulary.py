@@ -163,6 +163,12 @@ WAIVERS: tuple[str, ...] = (
     "gradient",
 )
 CHANGES: tuple[str, ...] = ("aliasing", "strides", "dtype", "device", "shape")
+ASSOCIATIVE: tuple[str, ...] = (
+    *("add", "mul", "maximum", "minimum", "logical_and", "logical_or", "logical_xor"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor"),
+)
+"""Ops whose operands ``flat`` sees as one list, and that fold a list in a rewrite: ``add(*xs)``."""
+
 EFFECTS: tuple[str, ...] = ("pure", "commutative", "random", "mutates")
 STRATEGIES: tuple[str, ...] = ("fixpoint", "once", "sweep")
 REQUIREMENTS: tuple[str, ...] = ("fxrules", "torch", "python")

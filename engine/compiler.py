@@ -15,7 +15,7 @@ from typing import Any
 from attrs import define, field
 from torch.fx import Node
 
-from . import steps
+from . import flatsteps, steps
 from .candidates import Candidate
 from .liststeps import Slots, each, note_way
 from .nodeview import same_value
@@ -29,6 +29,7 @@ from .patterns import (
     Deferred,
     Each,
     Exact,
+    Flat,
     Hole,
     Item,
     Literal,
@@ -113,6 +114,8 @@ class Compiler:
                 return self._sequence(term, after, at)
             case Bounds():
                 return self._bounds(term, after)
+            case Flat():
+                return self._flat(term, after)
 
     def _absent(self, names: tuple[str, ...], then: Matcher) -> Matcher:
         for name in reversed(names):
@@ -278,6 +281,14 @@ class Compiler:
         groups = (tuple([own for own, _ in term.lists]), tuple([name for _, name in term.lists]), term.outside)
         slots = Slots(items_slot, self.slot(), self.slot(), *[tuple(map(self.named, names)) for names in groups])
         return each(slots, self.compile(term.term, note_way(slots), at), term.fewest, after)
+
+    def _flat(self, term: Flat, after: Continuation) -> Matcher:
+        family, operands, left = term.family.name, self.slot(), self.slot()
+        rest = self._sequence(term.rest, after, None)
+        step = flatsteps.others(operands, left, rest)
+        for inner in reversed(term.named):
+            step = flatsteps.choose(operands, left, self.compile(inner, step))
+        return flatsteps.flat(family, operands, left, step)
 
     def _bounds(self, term: Bounds, after: Continuation) -> Matcher:
         slot = self.slot()

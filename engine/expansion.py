@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from ..dsl import ast
+from ..dsl.vocabulary import ASSOCIATIVE
 from ..dsl.walking import names_in
 from . import operators
 from .candidates import Config
@@ -163,6 +165,8 @@ class _Code:
                 if name in WORDS and not self.mentions_tensor(call.args):
                     return self.now(call)  # ``ones(K)`` is a list and ``sqrt(2)`` a number
                 args, kwargs = self.arguments(call.args)
+                if name in ASSOCIATIVE and not kwargs and any(isinstance(one, ast.Star) for one in call.args):
+                    return self.fold(name, args)
                 return self.emitter.call(self.families[name], args, kwargs)
             case ast.Attribute(base, name) if self.is_value(base):
                 value = self.value(base)
@@ -171,6 +175,15 @@ class _Code:
                 args, kwargs = self.arguments(call.args)
                 return self.emitter.call(self.families[name], (value, *args), kwargs)
         return self.exact(_dotted(call.func), call.args)
+
+    def fold(self, family: str, values: Sequence[Any]) -> Any:
+        """``add(*xs)``: ``((a + b) + c)``, one value by itself."""
+        if not values:
+            raise self.emitter.refusal("structure", f"`{family}` of an empty list has no value")
+        symbol = next((symbol for symbol, name in BINARY_FAMILIES.items() if name == family), None)
+        if symbol is None:
+            return reduce(partial(self.emitter.op, family), values)
+        return reduce(partial(self.operation, family, symbol), values)
 
     def exact(self, text: str, given: Sequence[Any]) -> Node:
         """A call of exactly this target."""
@@ -200,7 +213,12 @@ class _Code:
         """Whether any argument begins with a tensor of the graph."""
         for one in given:
             inner = one.value if isinstance(one, ast.Keyword | ast.Star) else one
-            if isinstance(inner, ast.Call):
+            if isinstance(one, ast.Star) and any(self.holds_tensor(self.names.get(name.id)) for name in names_in(one)):
+                return True
+            if isinstance(inner, ast.List | ast.Tuple):
+                if self.mentions_tensor(inner.items):
+                    return True
+            elif isinstance(inner, ast.Call):
                 if self.mentions_tensor(inner.args):
                     return True
             elif isinstance(inner, ast.Name):

@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from attrs import evolve, fields, has
 
 from ..dsl import ast
+from ..dsl.vocabulary import ASSOCIATIVE
 from ..dsl.walking import Part, dotted, parts, walk
 from .constants import named_constant
 from .families import Family
-from .frames import Frame, refuse
-from .patterns import Deferred, Each, Hole, Literal, Rest, Term, Through
+from .frames import Frame, family_named, plain, refuse
+from .patterns import Deferred, Each, Flat, Hole, Literal, Rest, Sequence, Term, Through
 
 
 def rule_depths(rule: ast.Rule) -> Mapping[str, int]:
@@ -103,6 +104,20 @@ def element(item: ast.Expr | ast.Star, frame: Frame, lower: Callable[[ast.Expr, 
             inner = evolve(frame, prefix=prefix, outer=frame, own=own_names(value, frame.depths))
             return _each(value, lower(value, inner), inner)
     return lower(item, frame)
+
+
+def flat(call: ast.Call, frame: Frame, lower: Callable[[ast.Expr, Frame], Term]) -> Flat:
+    """``flat add(p, *rest)``: the operands that are named, then what takes the others."""
+    assert isinstance(call.func, ast.Name), "the grammar has a name there"
+    family = family_named(call.func.id, call.func.span, frame)
+    if family.name not in ASSOCIATIVE:
+        refuse(call.span, f"`flat {family.name}`")
+    items = tuple(one if isinstance(one, ast.Star) else plain(one) for one in call.args)
+    if any(isinstance(item, ast.Star) and isinstance(item.value, ast.List) for item in items):
+        refuse(call.span, "a list among the operands of `flat`")
+    named = tuple(lower(item, frame) for item in items if not isinstance(item, ast.Star))
+    rest = Sequence(tuple(element(item, frame, lower) for item in items if isinstance(item, ast.Star)))
+    return Flat(family, named, rest)
 
 
 def own_names(element: ast.Expr, depths: Mapping[str, int]) -> frozenset[str]:

@@ -28,7 +28,7 @@ from .frames import (
     static_term,
 )
 from .indexing import IndexStep, steps_of
-from .listing import check_targets, element, flattened, pattern_depths, rule_depths
+from .listing import check_targets, element, flat, flattened, pattern_depths, rule_depths
 from .patterns import (
     Absent,
     Alternatives,
@@ -116,6 +116,8 @@ def _lower(expr: ast.Expr, frame: Frame) -> Term:
             return Through(_lower(value, frame), _step(name, expr.span, frame))
         case ast.Or(operands):
             return Alternatives(tuple(_lower(one, frame) for one in operands))
+        case ast.Flat(call):
+            return flat(call, frame, _lower)
         case ast.Tuple(items) | ast.List(items):
             return Sequence(tuple(element(item, frame, _lower) for item in flattened(items)))
     return report(

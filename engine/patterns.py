@@ -164,6 +164,15 @@ class Each:
     fewest: int
 
 
+@frozen
+class Flat:
+    """A sum or product of any nesting as one list: ``named`` operands wherever they are, the others in order."""
+
+    family: Family
+    named: tuple[Term, ...]
+    rest: Sequence
+
+
 Term: TypeAlias = (
     Anything
     | Bind
@@ -181,6 +190,7 @@ Term: TypeAlias = (
     | Through
     | Sequence
     | Bounds
+    | Flat
 )
 
 
@@ -195,7 +205,7 @@ def roots(term: Term) -> tuple[frozenset[str], bool]:
     Exact targets and getitem chains count as "any": the dispatch by family cannot see them.
     """
     match term:
-        case Op(family):
+        case Op(family) | Flat(family):
             return frozenset({family.name}), False
         case Alternatives(options):
             found = [roots(option) for option in options]
@@ -242,7 +252,7 @@ def height(term: Term) -> float:
         case Sequence(items):
             terms = (item.term if isinstance(item, Each) else item for item in items if not isinstance(item, Rest))
             return max(map(height, terms), default=0)
-        case Through():
+        case Through() | Flat():
             return inf
     return 0
 

@@ -22,7 +22,7 @@ from .families import Family
 from .kinds import plain_value
 from .literals import DIMS, equals, is_constant, literal_of
 from .nodeview import Value, View, Views, same_value
-from .reference_lists import match_items
+from .reference_lists import flat_operands, match_items
 from .ruleset import Rule, Scope, find_pattern
 from .starred import star_depths
 from .surface import (
@@ -101,6 +101,8 @@ def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot
         case ast.As(inner, name):
             for after in match(inner, value, state, frame, slot):
                 yield from after.bind(frame, name, value)
+        case ast.Flat(call):
+            yield from _match_flat(call, value, state, frame)
         case ast.Through(inner, name):
             yield from _match_through(inner, name, value, state, frame)
         case Below(inner, name, above):
@@ -263,7 +265,33 @@ def _match_getitem(whole: ast.Expr, items: Sequence[Pattern], value: Value, stat
             yield from match_items(match, items, index, after, frame, None)
 
 
-# -------------------------------------------------------------------- through
+# -------------------------------------------------------------- through, flat
+def _match_flat(call: ast.Call, value: Value, state: State, frame: Frame) -> States:
+    """``flat add(p, *rest)``: each named operand wherever it is, the others as a list in their order."""
+    family = find_family(call.func.id, frame.scope) if isinstance(call.func, ast.Name) else None
+    opened = flat_operands(value, family.name, frame.views) if family and isinstance(value, Node) else None
+    if opened is None:
+        return
+    for node in opened.nodes:
+        state = state.cover(node)
+    named = [arg for arg in call.args if not isinstance(arg, ast.Star | ast.Keyword | ast.StarStar)]
+    starred = [arg for arg in call.args if isinstance(arg, ast.Star)]
+    for after, left in _choose(named, opened.values, state, frame):
+        yield from match_items(match, starred, left, after, frame, None)
+
+
+def _choose(
+    patterns: Sequence[Pattern], values: tuple[Value, ...], state: State, frame: Frame
+) -> Iterator[tuple[State, tuple[Value, ...]]]:
+    """A value for each pattern, the first one first, and the values that are left."""
+    if not patterns:
+        yield state, values
+        return
+    for at, value in enumerate(values):
+        for after in match(patterns[0], value, state, frame, None):
+            yield from _choose(patterns[1:], values[:at] + values[at + 1 :], after, frame)
+
+
 def _match_through(inner: ast.Expr, name: str, value: Value, state: State, frame: Frame) -> States:
     """``inner through P`` is ``inner or P(inner through P)``: an op of an opset, or a pattern with one parameter."""
     yield from match(inner, value, state, frame, None)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from attrs import evolve
+import torch
+from attrs import evolve, frozen
+from torch.fx import Node
 
 from ..dsl import ast
 from .candidates import Config
 from .environment import Frame, Slot, State, same_binding
 from .literals import is_constant
-from .nodeview import Value, same_value
+from .nodeview import Value, View, Views, same_value
 from .starred import uses, varying
 from .surface import Pattern
 
@@ -114,3 +116,42 @@ def _bind_lists(state: State, frame: Frame, names: Sequence[str], rows: tuple[Ro
     first, *others = names
     for after in state.bind(frame, first, tuple(row[first] for row in rows)):
         yield from _bind_lists(after, frame, others, rows)
+
+
+# ----------------------------------------------------------------------- flat
+@frozen
+class Opened:
+    """A sum: its nodes, each before those inside it, and its operands in written order."""
+
+    nodes: tuple[Node, ...] = ()
+    values: tuple[Value, ...] = ()
+
+
+def flat_operands(node: Node, family: str, views: Views) -> Opened | None:
+    """The operands of a sum of any nesting; None if the node is none, or has more arguments than its operands.
+
+    An operand that is such a sum itself is opened if nothing else reads it, and if as far as is known
+    both sums have the dtype of their own operands: to regroup them then promotes nothing otherwise.
+    """
+    view = next((one for one in views.views_as(node, family) if one.effect == "pure"), None)
+    if view is None or not all(views.is_default(view, at) for at in range(2, len(view.args))):
+        return None
+    opened = Opened((node,))
+    for value in view.args[:2]:
+        inner = None
+        if isinstance(value, Node) and views.users(value) == (node,) and _is_uniform(view, views):
+            inner = flat_operands(value, family, views)
+            below = next(iter(views.views_as(value, family)), None)
+            inner = inner if below is not None and _is_uniform(below, views) else None
+        more = inner or Opened((), (value,))
+        opened = Opened(opened.nodes + more.nodes, opened.values + more.values)
+    return opened
+
+
+def _is_uniform(view: View, views: Views) -> bool:
+    dtypes = set()
+    for value in (view.node, view.args[0], view.args[1]):
+        fact = views.fact(value) if isinstance(value, Node) else None
+        if isinstance(fact, torch.Tensor):
+            dtypes.add(fact.dtype)
+    return len(dtypes) < 2

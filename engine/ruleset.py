@@ -16,7 +16,7 @@ from attrs import field, frozen
 from ..dsl import ast as tree
 from ..dsl.nearest import did_you_mean
 from ..dsl.source import FxrulesError, Problem
-from ..dsl.walking import names_in
+from ..dsl.walking import names_in, walk
 from .families import FamilyTable
 
 _Clause = TypeVar("_Clause")
@@ -156,10 +156,12 @@ def expression_of(clause: tree.Where | tree.Let) -> tree.Expr:
 
 
 def looks_beside(rule: Rule) -> bool:
-    """Whether a rule sees more than its pattern: users of leaves, items of a tuple it takes apart, a helper's view."""
+    """Whether a rule sees more than its pattern: users of nodes, items of a tuple it takes apart, a helper's view."""
     words = {"users", *rule.scope.helpers}
     asks = any(name.id in words for one in rule.conditions for name in names_in(expression_of(one)))
-    return asks or any(len(assign.targets) > 1 for assign in rule.match.assigns)
+    exprs = (*(assign.value for assign in rule.match.assigns), *rule.match.results)
+    flat = any(isinstance(part, tree.Flat) for expr in exprs for part in walk(expr))
+    return asks or flat or any(len(assign.targets) > 1 for assign in rule.match.assigns)
 
 
 @frozen(eq=False, repr=False)
