@@ -502,9 +502,12 @@ class Family:
 
 @frozen
 class Pattern:
+    """``pattern chain(x) limit 8 = ...``: ``limit`` is how often it may stand inside itself, itself included."""
+
     name: str
     params: tuple[Param, ...]
     body: Expr
+    limit: int | None = None
     comments: tuple[str, ...] = _comments()
     trailing: str = _trailing()
     span: Span | None = _span()

@@ -21,6 +21,7 @@ from .source import Problem, Source, Span
 from .walking import locate
 
 MAX_NESTING = 200
+MAX_RECURSION = 32  # a pattern in itself, so often: a match goes as deep
 
 _NOT_A_LEVEL = frozenset({"args", "keyword", "entry", "start", "stop", "step_size", "dims", "default"})
 
@@ -77,7 +78,7 @@ def _has(children: list[Any], kind: str) -> bool:
 
 
 def _string(children: list[Any]) -> str | None:
-    return next((string_value(text) for text in _texts(children, "STRING")), None)
+    return next(map(string_value, _texts(children, "STRING")), None)
 
 
 def _part(children: list[Any], kind: str) -> tuple[Any, ...] | None:
@@ -210,19 +211,21 @@ def _family(children: list[Any], span: Span) -> ast.Family:
 
 
 def _pattern(children: list[Any], span: Span) -> ast.Pattern:
-    return ast.Pattern(str(children[0]), _part(children, "params") or (), children[-1], span=span)
+    limit = _limit(children, span, MAX_RECURSION)
+    return ast.Pattern(str(children[0]), _part(children, "params") or (), children[-1], limit, span=span)
 
 
-def _selector(children: list[Any], span: Span) -> ast.Selector:
-    name = next(child for child in children if not isinstance(child, Token))
-    return ast.Selector(name, _has(children, "WILDCARD"), _has(children, "MINUS"), span=span)
+def _limit(children: list[Any], span: Span, most: int | None = None) -> int | None:
+    limit = _part(children, "limit")
+    value = number_value(str(limit[0])) if limit else None
+    if value is not None and (not isinstance(value, int) or value < 1 or (most and value > most)):
+        most_shown = f" to {most}" if most else ""
+        raise BadTree(Problem(span, "bad-number", f"a limit is a whole number from 1{most_shown}, not `{value}`"))
+    return value
 
 
 def _step(children: list[Any], span: Span) -> ast.Step:
-    limit, condition = _part(children, "limit"), _part(children, "condition")
-    value = number_value(str(limit[0])) if limit else None
-    if value is not None and (not isinstance(value, int) or value < 1):
-        raise BadTree(Problem(span, "bad-number", f"a limit is a whole number from 1, not `{value}`"))
+    value, condition = _limit(children, span), _part(children, "condition")
     return ast.Step(str(children[0]), children[1].items, value, condition[0] if condition else None, span=span)
 
 
@@ -301,7 +304,7 @@ _BUILDERS: Mapping[str, _Builder] = MappingProxyType(
         "family": _family,
         "pattern": _pattern,
         "ruleset": lambda c, span: ast.Ruleset(str(c[0]), c[1].items, span=span),
-        "selector": _selector,
+        "selector": lambda c, span: ast.Selector(_all(c, str)[0], _has(c, "WILDCARD"), _has(c, "MINUS"), span=span),
         "step": _step,
         # words and lists
         "dotted": lambda c, span: ".".join(c),

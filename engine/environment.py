@@ -19,7 +19,8 @@ class Frame:
     """Where names are looked up: the rule itself, or one use of a named pattern.
 
     ``arguments`` are the patterns given for a named pattern's parameters, each with
-    the frame it was written in; ``depths`` says under how many stars each name is.
+    the frame it was written in; ``depths`` says under how many stars each name is,
+    ``inside`` in which named patterns it stands.
     Frames are told apart by identity.
     """
 
@@ -30,6 +31,7 @@ class Frame:
     assigns: Mapping[str, tuple[ast.Assign, int]] = field(factory=dict)
     arguments: Mapping[str, tuple[Pattern, Frame]] = field(factory=dict)
     depths: Mapping[str, int] = field(factory=dict)
+    inside: tuple[ast.Pattern, ...] = ()
 
     def around(self) -> frozenset[Frame]:
         """This frame and those that its arguments were written in, and so on."""

@@ -32,7 +32,7 @@ class Frame:
     """Where an expression stands: its scope, the names it sees, and the way in.
 
     ``prefix`` marks the slots of an inlined pattern; ``inside`` are the patterns
-    being inlined, to refuse recursion. In the pattern of a list's elements, ``outer`` is the
+    being inlined, to end recursion. In the pattern of a list's elements, ``outer`` is the
     frame around it and ``own`` are the names that each element has for itself; ``depths`` says
     under how many stars a name is.
     """
@@ -42,7 +42,7 @@ class Frame:
     dims: frozenset[str]
     names: Mapping[str, Term] = field(factory=dict)
     prefix: str = ""
-    inside: tuple[str, ...] = ()
+    inside: tuple[ast.Pattern, ...] = ()
     fresh: Iterator[int] = field(factory=count)
     depths: Mapping[str, int] = field(factory=dict)
     outer: Frame | None = None

@@ -235,11 +235,14 @@ def _inline(call: ast.Call, frame: Frame) -> Term:
 
 def _body(pattern: ast.Pattern, scope: Scope, terms: Mapping[str, Term], frame: Frame, span: Span | None) -> Term:
     """The pattern's body with ``terms`` for its parameters; each is matched once."""
-    if pattern.name in frame.inside:
-        refuse(span, f"the recursive pattern `{pattern.name}`")
+    above = [place for place, one in enumerate(frame.inside) if one is pattern]
+    if pattern.limit is not None and len(above) >= pattern.limit:
+        return Alternatives(())  # too deep: matches nothing
+    if above and all(one.limit is None for one in frame.inside[above[-1] :]):
+        report(span, "recursive-pattern", f"the pattern `{pattern.name}` holds itself", "give it a `limit`")
     prefix = f"{frame.prefix}{pattern.name}@{next(frame.fresh)}:"
     names = {name: _once(prefix + name, term) for name, term in terms.items()}
-    inside, depths = (*frame.inside, pattern.name), pattern_depths(pattern)
+    inside, depths = (*frame.inside, pattern), pattern_depths(pattern)
     inner = Frame(scope, {}, frozenset(), names, prefix, inside, frame.fresh, depths)
     for param in pattern.params:
         if param.name not in names and param.default is not None:

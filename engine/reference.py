@@ -188,6 +188,8 @@ def _match_pattern(
     slot: Slot | None,
 ) -> States:
     """A named pattern: its parameters stand for the argument patterns, its other names are its own."""
+    if pattern.limit is not None and sum(one is pattern for one in frame.inside) >= pattern.limit:
+        return
     outside = Frame(frame.views, home)
     arguments: dict[str, tuple[Pattern, Frame]] = {}
     for param, arg in zip(pattern.params, args, strict=False):
@@ -197,7 +199,9 @@ def _match_pattern(
     for param in pattern.params:
         arguments.setdefault(param.name, (param.default or ast.Name("None"), outside))
     names = frozenset(declared_names(pattern, home.constants.keys()))
-    inner = Frame(frame.views, home, names, arguments=arguments, depths=star_depths(pattern))
+    inner = Frame(
+        frame.views, home, names, arguments=arguments, depths=star_depths(pattern), inside=(*frame.inside, pattern)
+    )
     yield from match(pattern.body, value, state, inner, slot)
 
 

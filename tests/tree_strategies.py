@@ -139,7 +139,7 @@ STATEMENTS = st.one_of(
         tuples(NAMES),
         tuples(st.builds(ast.Call, st.builds(ast.Name, NAMES), tuples(SMALL)), 1),
     ),
-    st.builds(ast.Pattern, NAMES, tuples(PARAMS), EXPRS),
+    st.builds(ast.Pattern, NAMES, tuples(PARAMS), EXPRS, st.none() | st.integers(1, 32)),
     RULES,
     st.builds(ast.Ruleset, NAMES, tuples(SELECTORS, 1)),
     st.builds(ast.Pipeline, NAMES, tuples(STEPS)),
