@@ -210,6 +210,14 @@ class Through:
 
 
 @frozen
+class Flat:
+    """``flat add(*xs)``: a sum of any nesting as one list of operands."""
+
+    call: Call
+    span: Span | None = _span()
+
+
+@frozen
 class Tuple:
     items: tuple[Expr, ...] = ()
     span: Span | None = _span()
@@ -240,7 +248,7 @@ class Comprehension:
 
 Expr: TypeAlias = (
     Name | Number | String | Special | Dots | Attribute | Call | Index | Optional | Unary | Binary | Compare
-    | And | Or | IfElse | As | Through | Tuple | List | Dict | Comprehension
+    | And | Or | IfElse | As | Through | Flat | Tuple | List | Dict | Comprehension
 )  # fmt: skip
 
 
@@ -495,9 +503,12 @@ class Family:
 
 @frozen
 class Pattern:
+    """``pattern chain(x) limit 8 = ...``: ``limit`` is how often it may stand inside itself, itself included."""
+
     name: str
     params: tuple[Param, ...]
     body: Expr
+    limit: int | None = None
     comments: tuple[str, ...] = _comments()
     trailing: str = _trailing()
     span: Span | None = _span()

@@ -84,6 +84,8 @@ def _bound(expr: Argument | ast.Slice, known: _Known) -> Bound:
             return _bound_by_call(expr, known)
         case ast.Attribute(value) | ast.Through(value) | ast.Keyword(_, value) | ast.Star(value) | ast.Unary(_, value):
             return _bound(value, known)
+        case ast.Flat(call):
+            return _both(_bound(arg, known) for arg in call.args)
         case ast.Binary(_, left, right):
             return _both((_bound(left, known), _bound(right, known)))
         case ast.Index(value, items):
@@ -118,8 +120,12 @@ def _bound_by_call(call: ast.Call, known: _Known) -> Bound:
 def _bound_inside(name: str, pattern: ast.Pattern, known: _Known) -> Bound:
     """What a named pattern binds of its own parameters, looked at once."""
     if name not in known.patterns:
-        known.patterns[name] = Bound()
-        known.patterns[name] = _bound(pattern.body, _Known(known.scope, {}, known.patterns))
+        # a recursive pattern binds what it binds in the alternatives without itself
+        found, others = Bound(frozenset(param.name for param in pattern.params)), dict(known.patterns)
+        while known.patterns.get(name) != found:
+            known.patterns.clear()
+            known.patterns.update({**others, name: found})
+            found = _bound(pattern.body, _Known(known.scope, {}, known.patterns))
     return known.patterns[name]
 
 

@@ -199,34 +199,46 @@ def _check_pattern(pattern: ast.Pattern, scope: FileScope) -> Iterator[Problem]:
 
 
 def _check_expansion(file: ast.File, scope: FileScope) -> Iterator[Problem]:
-    """Patterns are put in place of their names: none may hold itself, or grow beyond reason."""
+    """Patterns are put in place of their names: none may hold itself without a bound, or grow beyond reason."""
     sizes: dict[str, int] = {}
     for statement in file.statements:
         if isinstance(statement, ast.Pattern):
-            size = _expanded_size(statement, scope, sizes, ())
+            size = sizes[statement.name] = _expanded_size(statement, scope, sizes, (), [_LARGEST_PATTERN])
             place = locate(statement.span, statement.name)
             if size < 0:
-                yield Problem(place, "recursive-pattern", f"the pattern `{statement.name}` holds itself")
+                names = ", ".join(param.name for param in statement.params)
+                hint = f"say how deep it may go: `pattern {statement.name}({names}) limit 8 = ...`"
+                yield Problem(place, "recursive-pattern", f"the pattern `{statement.name}` holds itself", hint)
             elif size > _LARGEST_PATTERN:
                 what = f"the pattern `{statement.name}` grows to more than {_LARGEST_PATTERN} parts"
                 yield Problem(place, "too-large", what, "each use of a pattern is put in its place")
 
 
-def _expanded_size(pattern: ast.Pattern, scope: FileScope, sizes: dict[str, int], above: tuple[str, ...]) -> int:
-    """The number of parts of a pattern with those it names put in; -1 if it holds itself."""
-    if pattern.name in above:
+def _expanded_size(
+    pattern: ast.Pattern, scope: FileScope, sizes: dict[str, int], above: tuple[ast.Pattern, ...], left: list[int]
+) -> int:
+    """The number of parts of a pattern with those it names put in; -1 if it holds itself without a bound.
+
+    ``left`` is how many more parts may be looked at: it ends the search in patterns that grow.
+    """
+    inside = [place for place, one in enumerate(above) if one is pattern]
+    if pattern.limit is not None and len(inside) >= pattern.limit:
+        return 1
+    if inside and all(one.limit is None for one in above[inside[-1] :]):
         return -1
-    if pattern.name in sizes:
+    if not above and pattern.name in sizes:
         return sizes[pattern.name]
     total = 0
     for part in walk(pattern.body):
+        left[0] -= 1
+        if left[0] < 0:
+            return _LARGEST_PATTERN + 1
         name = part.name if isinstance(part, ast.Through) else dotted(part) if isinstance(part, ast.Name) else None
         inner = find_pattern(scope, name) if name else None
-        size = 1 if inner is None else _expanded_size(inner, scope, sizes, (*above, pattern.name))
+        size = 1 if inner is None else _expanded_size(inner, scope, sizes, (*above, pattern), left)
         if size < 0:
             return size
         total = min(total + size, _LARGEST_PATTERN + 1)
-    sizes[pattern.name] = total
     return total
 
 

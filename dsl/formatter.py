@@ -134,8 +134,9 @@ def _statement_layout(statement: ast.Statement, width: int) -> Layout:
             return f"opset {name} = ", Align(fill(members))
         case ast.Family():
             return _family_layout(statement)
-        case ast.Pattern(name, params, body):
-            return f"pattern {name}", params_layout(params), " = ", _alternatives(body)
+        case ast.Pattern(name, params, body, limit):
+            bound = "" if limit is None else f" limit {limit}"
+            return f"pattern {name}", params_layout(params), f"{bound} = ", _alternatives(body)
         case ast.Ruleset(name, selectors):
             return f"ruleset {name.ljust(width)} = ", Align(fill([format_selector(one) for one in selectors]))
     raise TypeError(f"not a statement of one line: {statement!r}")

@@ -15,8 +15,8 @@ from .places import Place, Role, misplaced, unbound
 from .scopes import FileScope, find_opset, find_pattern
 from .signatures import OpParam, OpSignature
 from .source import Problem, Span
-from .vocabulary import COMPARISONS, FACTS, VOCABULARY
-from .walking import dotted
+from .vocabulary import ASSOCIATIVE, COMPARISONS, FACTS, VOCABULARY
+from .walking import Part, dotted, parts
 
 
 def check_block(block: ast.Block, place: Place) -> Iterator[Problem]:
@@ -52,6 +52,8 @@ def check_graph(expr: Argument | ast.Slice, place: Place, *, operand: bool = Fal
         case ast.Optional(value):
             yield from _check_optional(expr, place, operand)
             yield from check_graph(value, place)
+        case ast.Flat(call):
+            yield from _check_flat(call, place)
         case ast.As() | ast.Through() | ast.Or():
             yield from _check_pattern_operator(expr, place)
         case ast.Binary(op, left, right) if op != "??":
@@ -123,20 +125,29 @@ def unknown_special(special: ast.Special) -> Problem:
     return Problem(special.span, "unknown-special", f"`${special.id}`: no such name", hint)
 
 
-def captures(value: Argument, place: Place) -> Iterator[str]:
+def captures(value: Part, place: Place) -> Iterator[str]:
     """The names under ``*`` that nothing declares: ``*xs`` captures a list, ``*relu(xs)`` what each item holds."""
     match value:
         case ast.Name(id):
-            if not place.knows(id) and id not in place.later and not place.is_constant(id):
+            if id != "_" and not place.knows(id) and id not in place.later and not place.is_constant(id):
                 yield id
-        case ast.Call(_, args):
+        case ast.Call(func, args):
+            head = (dotted(func) or "").partition(".")[0]
+            if isinstance(func, ast.Attribute) and (not head or place.knows(head)):
+                yield from captures(func.value, place)
             for arg in args:
                 yield from captures(arg, place)
-        case ast.Keyword(_, inner) | ast.Unary(_, inner):
+        case ast.As(inner, name):
             yield from captures(inner, place)
-        case ast.Binary(_, left, right):
-            yield from captures(left, place)
-            yield from captures(right, place)
+            yield name
+        case ast.Attribute() if (dotted(value) or "").partition(".")[0] in (
+            *place.scope.imports,
+            *place.scope.ops.packages,
+        ):
+            pass
+        case _:
+            for part in parts(value):
+                yield from captures(part, place)
 
 
 def _check_at_rewrite_time(expr: ast.Expr, place: Place) -> Iterator[Problem]:
@@ -161,6 +172,27 @@ def _check_pattern_operator(expr: ast.As | ast.Through | ast.Or, place: Place) -
         yield from _check_through(expr, place.scope)
     for operand in expr.operands if isinstance(expr, ast.Or) else (expr.value,):
         yield from check_graph(operand, place)
+
+
+def _check_flat(call: ast.Call, place: Place) -> Iterator[Problem]:
+    """``flat add(p, *rest)``: an associative op, operands by place, one starred at most."""
+    name = dotted(call.func) or ""
+    if not place.is_pattern:
+        yield misplaced(call, "`flat`", place, f"`{name}(*xs)` folds a list from the left")
+    for op in place.ops.get(name, (name,)):
+        if op not in ASSOCIATIVE:
+            hint = f"there are {', '.join(f'`{one}`' for one in ASSOCIATIVE)}"
+            yield Problem(call.func.span, "not-an-op", f"`{op}` has no list of operands that `flat` could see", hint)
+    stars = [arg for arg in call.args if isinstance(arg, ast.Star)]
+    wrong = next((arg for arg in call.args if isinstance(arg, ast.Keyword | ast.StarStar | ast.Dots)), None)
+    if wrong is not None:
+        yield Problem(wrong.span, "arity", "`flat` takes operands by place; all other arguments are at their default")
+    elif len(stars) > 1:
+        yield Problem(stars[1].span, "arity", "`flat` takes one starred operand: the others keep their order in it")
+    elif not stars and len(call.args) < 2:
+        yield Problem(call.span, "arity", "`flat` needs two operands or a starred one")
+    for arg in call.args:
+        yield from check_graph(arg, place)
 
 
 def _check_optional(expr: ast.Optional, place: Place, operand: bool) -> Iterator[Problem]:

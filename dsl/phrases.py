@@ -180,6 +180,8 @@ def _closed_layout(expr: ast.Expr | ast.Star | ast.Slice) -> Layout:
             return ("(", inner, ")?") if isinstance(value, ast.Optional) else (inner, "?")
         case ast.Call(func, args):
             return expr_layout(func, _POSTFIX), _bracketed("(", [_argument(arg) for arg in args], ")")
+        case ast.Flat(call):
+            return "flat ", expr_layout(call, _POSTFIX)
         case ast.Index(value, items):
             return expr_layout(value, _POSTFIX), _bracketed("[", [_index_item(item) for item in items], "]")
         case ast.Tuple((item,)):

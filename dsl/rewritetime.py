@@ -56,7 +56,7 @@ def check_now(expr: Part, moment: Moment, *, reads: bool = False) -> Iterator[Pr
             if tolerance is not None:
                 hint = "write a comparison"
                 yield Problem(expr.span, "misplaced", "a tolerance `~` belongs to a literal of a pattern", hint)
-        case ast.As() | ast.Through() | ast.Optional() | ast.Dots() | ast.StarStar():
+        case ast.As() | ast.Through() | ast.Flat() | ast.Optional() | ast.Dots() | ast.StarStar():
             yield Problem(expr.span, "misplaced", f"{_described(expr)} is for patterns and cannot stand here")
         case ast.Attribute():
             yield from _check_attribute(expr, moment, reads)
@@ -91,6 +91,8 @@ def _described(expr: Part) -> str:
     match expr:
         case ast.As():
             return "`as`"
+        case ast.Flat():
+            return "`flat`"
         case ast.Through():
             return "`through`"
         case ast.Optional():

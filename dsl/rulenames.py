@@ -59,7 +59,9 @@ def with_match(info: RuleNames, body: ast.Block) -> RuleNames:
                 case ast.Star(value):
                     captured |= set(captures(value, place))
     bound = bound_by_block(body, info.scope)
-    return evolve(info, bound=bound, inner=frozenset(inner), captured=frozenset(captured - inner))
+    captured -= place.names
+    captured |= {name[1:] for assign in body.assigns for name in assign.targets if name[0] == "*"} - {"_"}
+    return evolve(info, bound=bound, inner=frozenset(inner - captured), captured=frozenset(captured))
 
 
 def used_names(rule: ast.Rule) -> frozenset[str]:

@@ -55,7 +55,7 @@ def parse_piece(tokens: Sequence[Token], start: int, stop: int, rule: str) -> Tr
     parser: Any = grammar.lark.parse_interactive(start=rule)
     for position in range(start, stop):
         token = tokens[position]
-        terminal = _terminal(grammar, tokens, position, parser.choices())
+        terminal = _terminal(grammar, tokens[:stop], position, parser.choices())
         try:
             parser.feed_token(LarkToken(terminal, token.text, token.start, end_pos=token.end))
         except UnexpectedToken:
@@ -77,7 +77,10 @@ def _terminal(grammar: Grammar, tokens: Sequence[Token], position: int, choices:
         return token.kind.name
     before = tokens[position - 1].text if position else ""
     after = tokens[position + 1].text if position + 1 < len(tokens) else ""
-    if token.text in OPERATOR_WORDS:
+    if token.text == "flat":
+        calls = [one.kind for one in tokens[position + 1 : position + 2]] == [Kind.NAME]
+        is_name = keyword not in choices or not calls or after in OPERATOR_WORDS
+    elif token.text in OPERATOR_WORDS:
         is_name = before == "." or (after == "=" and before in ("(", ","))
     else:
         is_name = keyword not in choices or after == "="

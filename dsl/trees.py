@@ -21,6 +21,7 @@ from .source import Problem, Source, Span
 from .walking import locate
 
 MAX_NESTING = 200
+MAX_RECURSION = 32  # a pattern in itself, so often: a match goes as deep
 
 _NOT_A_LEVEL = frozenset({"args", "keyword", "entry", "start", "stop", "step_size", "dims", "default"})
 
@@ -77,7 +78,7 @@ def _has(children: list[Any], kind: str) -> bool:
 
 
 def _string(children: list[Any]) -> str | None:
-    return next((string_value(text) for text in _texts(children, "STRING")), None)
+    return next(map(string_value, _texts(children, "STRING")), None)
 
 
 def _part(children: list[Any], kind: str) -> tuple[Any, ...] | None:
@@ -94,10 +95,6 @@ def _number(children: list[Any], span: Span) -> ast.Number:
     return ast.Number(values[0], float(values[1]) if len(values) > 1 else None, span=span)
 
 
-def _compare(children: list[Any], span: Span) -> ast.Compare:
-    return ast.Compare(tuple(children[1::2]), tuple(children[0::2]), span=span)
-
-
 def _slice(children: list[Any], span: Span) -> ast.Slice:
     parts = {child.kind: child.items[0] for child in children if isinstance(child, _Part)}
     return ast.Slice(parts.get("start"), parts.get("stop"), parts.get("step_size"), span=span)
@@ -107,13 +104,15 @@ def _call(children: list[Any], span: Span) -> ast.Call:
     return ast.Call(children[0], children[1].items if len(children) > 1 else (), span=span)
 
 
+def _flat(children: list[Any], span: Span) -> ast.Flat:
+    _, name, *args = children
+    place = Span(span.source, name.start_pos, name.end_pos)
+    return ast.Flat(ast.Call(ast.Name(str(name), span=place), args[0].items if args else (), span=span), span=span)
+
+
 def _comprehension(children: list[Any], span: Span) -> ast.Comprehension:
     element, name, iterable, *condition = children
     return ast.Comprehension(element, str(name), iterable, condition[0] if condition else None, span=span)
-
-
-def _dict(children: list[Any], span: Span) -> ast.Dict:
-    return ast.Dict(tuple(child.items for child in children), span=span)
 
 
 # ------------------------------------------------------------ heads, bodies
@@ -214,19 +213,21 @@ def _family(children: list[Any], span: Span) -> ast.Family:
 
 
 def _pattern(children: list[Any], span: Span) -> ast.Pattern:
-    return ast.Pattern(str(children[0]), _part(children, "params") or (), children[-1], span=span)
+    limit = _limit(children, span, MAX_RECURSION)
+    return ast.Pattern(str(children[0]), _part(children, "params") or (), children[-1], limit, span=span)
 
 
-def _selector(children: list[Any], span: Span) -> ast.Selector:
-    name = next(child for child in children if not isinstance(child, Token))
-    return ast.Selector(name, _has(children, "WILDCARD"), _has(children, "MINUS"), span=span)
+def _limit(children: list[Any], span: Span, most: int | None = None) -> int | None:
+    limit = _part(children, "limit")
+    value = number_value(str(limit[0])) if limit else None
+    if value is not None and (not isinstance(value, int) or value < 1 or (most and value > most)):
+        most_shown = f" to {most}" if most else ""
+        raise BadTree(Problem(span, "bad-number", f"a limit is a whole number from 1{most_shown}, not `{value}`"))
+    return value
 
 
 def _step(children: list[Any], span: Span) -> ast.Step:
-    limit, condition = _part(children, "limit"), _part(children, "condition")
-    value = number_value(str(limit[0])) if limit else None
-    if value is not None and (not isinstance(value, int) or value < 1):
-        raise BadTree(Problem(span, "bad-number", f"a limit is a whole number from 1, not `{value}`"))
+    value, condition = _limit(children, span), _part(children, "condition")
     return ast.Step(str(children[0]), children[1].items, value, condition[0] if condition else None, span=span)
 
 
@@ -252,13 +253,14 @@ _BUILDERS: Mapping[str, _Builder] = MappingProxyType(
         "star": lambda c, span: ast.Star(c[1], span=span),
         "star_star": lambda c, span: ast.StarStar(str(c[1]), span=span),
         "call": _call,
+        "flat": _flat,
         "slice": _slice,
         "item": lambda c, span: ast.Index(c[0], tuple(c[1:]), span=span),
         "optional": lambda c, span: ast.Optional(c[0], span=span),
         "unary": lambda c, span: ast.Unary(str(c[0]), c[1], span=span),
         "not_": lambda c, span: ast.Unary("not", c[-1], span=span),
         "binary": lambda c, span: ast.Binary(str(c[1]), c[0], c[2], span=span),
-        "compare": _compare,
+        "compare": lambda c, span: ast.Compare(tuple(c[1::2]), tuple(c[0::2]), span=span),
         "cmpop": lambda c, span: " ".join(c),
         "and_": lambda c, span: ast.And(tuple(c), span=span),
         "or_": lambda c, span: ast.Or(tuple(c), span=span),
@@ -267,7 +269,7 @@ _BUILDERS: Mapping[str, _Builder] = MappingProxyType(
         "through": lambda c, span: ast.Through(c[0], c[1], span=span),
         "tuple": lambda c, span: ast.Tuple(tuple(c), span=span),
         "list": lambda c, span: ast.List(tuple(c), span=span),
-        "dict": _dict,
+        "dict": lambda c, span: ast.Dict(tuple(child.items for child in c), span=span),
         "comprehension": _comprehension,
         # heads and bodies
         "type": _type,
@@ -304,7 +306,7 @@ _BUILDERS: Mapping[str, _Builder] = MappingProxyType(
         "family": _family,
         "pattern": _pattern,
         "ruleset": lambda c, span: ast.Ruleset(str(c[0]), c[1].items, span=span),
-        "selector": _selector,
+        "selector": lambda c, span: ast.Selector(_all(c, str)[0], _has(c, "WILDCARD"), _has(c, "MINUS"), span=span),
         "step": _step,
         # words and lists
         "dotted": lambda c, span: ".".join(c),

@@ -186,6 +186,12 @@ WAIVERS: tuple[str, ...] = (
     "gradient",
 )
 CHANGES: tuple[str, ...] = ("aliasing", "strides", "dtype", "device", "shape")
+ASSOCIATIVE: tuple[str, ...] = (
+    *("add", "mul", "maximum", "minimum", "logical_and", "logical_or", "logical_xor"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor"),
+)
+"""Ops whose operands ``flat`` sees as one list, and that fold a list in a rewrite: ``add(*xs)``."""
+
 EFFECTS: tuple[str, ...] = ("pure", "commutative", "random", "mutates")
 SITUATION: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"device": (), "mode": ("train", "eval"), "level": ("torch", "aten")}

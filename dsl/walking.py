@@ -21,6 +21,8 @@ def parts(node: Part) -> tuple[Part, ...]:
             return (value,)
         case ast.Call(func, args):
             return (func, *args)
+        case ast.Flat(call):
+            return (call,)
         case ast.Slice(start, stop, step):
             return tuple(part for part in (start, stop, step) if part is not None)
         case ast.Index(value, items):

@@ -15,8 +15,9 @@ from typing import Any
 from attrs import define, field
 from torch.fx import Node
 
-from . import steps
+from . import flatsteps, steps
 from .candidates import Candidate
+from .liststeps import Slots, each, note_way
 from .nodeview import same_value
 from .patterns import (
     Absent,
@@ -27,7 +28,9 @@ from .patterns import (
     Bounds,
     Called,
     Deferred,
+    Each,
     Exact,
+    Flat,
     Hole,
     Item,
     Literal,
@@ -42,7 +45,7 @@ from .patterns import (
     height,
     is_local,
 )
-from .steps import DEFERRED, NODES, OTHERS, TAKE, UNBOUND, VIEWS, Continuation, Env, Matcher, Place, come_back
+from .steps import DEFERRED, NODES, OTHERS, TAKE, UNBOUND, VIEWS, Continuation, Env, ListStep, Matcher, Place, come_back
 
 
 @define
@@ -118,6 +121,8 @@ class Compiler:
                 return self._bounds(term, after)
             case Several():
                 return self._several(term, after)
+            case Flat():
+                return self._flat(term, after)
 
     def _several(self, term: Several, after: Continuation) -> Matcher:
         for inner, ties in reversed(list(zip(term.others, term.ties, strict=True))):
@@ -267,14 +272,16 @@ class Compiler:
         items_slot = self.slot()
         step = steps.end_of_list(items_slot, after)
         for number, item in reversed(list(enumerate(term.items))):
-            later = sum(not isinstance(one, Rest) for one in term.items[number + 1 :])
+            later = sum(map(_fewest, term.items[number + 1 :]))
             if isinstance(item, Rest):
                 step = steps.rest(self.named(item.name) if item.name else None, items_slot, later, step)
+            elif isinstance(item, Each):
+                step = self._each(item, items_slot, step, at)
             else:
                 position = self.slot()
                 step = steps.one(self.compile(item, steps.next_item(position, step), at), items_slot, position)
-        fewest = sum(not isinstance(one, Rest) for one in term.items)
-        exact = fewest == len(term.items)
+        fewest = sum(map(_fewest, term.items))
+        exact = not any(isinstance(one, Rest | Each) for one in term.items)
 
         def match(value: Any, env: Env) -> bool:
             if not isinstance(value, tuple) or len(value) < fewest or (exact and len(value) != fewest):
@@ -285,6 +292,19 @@ class Compiler:
             return taken
 
         return match
+
+    def _each(self, term: Each, items_slot: int, after: ListStep, at: Place | None) -> ListStep:
+        groups = (tuple([own for own, _ in term.lists]), tuple([name for _, name in term.lists]), term.outside)
+        slots = Slots(items_slot, self.slot(), self.slot(), *[tuple(map(self.named, names)) for names in groups])
+        return each(slots, self.compile(term.term, note_way(slots), at), term.fewest, after)
+
+    def _flat(self, term: Flat, after: Continuation) -> Matcher:
+        family, operands, left = term.family.name, self.slot(), self.slot()
+        rest = self._sequence(term.rest, after, None)
+        step = flatsteps.others(operands, left, rest)
+        for inner in reversed(term.named):
+            step = flatsteps.choose(operands, left, self.compile(inner, step))
+        return flatsteps.flat(family, operands, left, step)
 
     def _bounds(self, term: Bounds, after: Continuation) -> Matcher:
         slot = self.slot()
@@ -301,3 +321,8 @@ class Compiler:
             return taken
 
         return match
+
+
+def _fewest(item: Term | Rest | Each) -> int:
+    """How many elements an item of a list takes at least."""
+    return 0 if isinstance(item, Rest) else item.fewest if isinstance(item, Each) else 1

@@ -19,7 +19,9 @@ class Frame:
     """Where names are looked up: the rule itself, or one use of a named pattern.
 
     ``arguments`` are the patterns given for a named pattern's parameters, each with
-    the frame it was written in; ``modules`` are the module leaves. Frames are told apart by identity.
+    the frame it was written in; ``modules`` are the module leaves; ``depths`` says under how
+    many stars each name is, ``inside`` in which named patterns it stands. Frames are told
+    apart by identity.
     """
 
     views: Views
@@ -29,6 +31,12 @@ class Frame:
     assigns: Mapping[str, tuple[ast.Assign, int]] = field(factory=dict)
     arguments: Mapping[str, tuple[Pattern, Frame]] = field(factory=dict)
     modules: Mapping[str, ast.Type] = field(factory=dict)
+    depths: Mapping[str, int] = field(factory=dict)
+    inside: tuple[ast.Pattern, ...] = ()
+
+    def around(self) -> frozenset[Frame]:
+        """This frame and those that its arguments were written in, and so on."""
+        return frozenset({self}).union(*(home.around() for _, home in self.arguments.values()))
 
 
 @frozen
@@ -43,7 +51,7 @@ class State:
         """This state with ``name`` bound to ``value``; nothing if it is bound to something else."""
         if (frame, name) not in self.names:
             yield evolve(self, names={**self.names, (frame, name): value})
-        elif _same(self.names[frame, name], value):
+        elif same_binding(self.names[frame, name], value):
             yield self
 
     def cover(self, node: Node) -> State:
@@ -65,7 +73,8 @@ class Slot:
     whole: bool = True
 
 
-def _same(first: Value | Config, second: Value | Config) -> bool:
+def same_binding(first: Value | Config, second: Value | Config) -> bool:
+    """Whether two bound values are one."""
     if isinstance(first, Config) and isinstance(second, Config):
         return same_value(first.items, second.items)
     return not isinstance(first, Config) and not isinstance(second, Config) and same_value(first, second)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import torch
-from attrs import define, field
+from attrs import define, evolve, field
 from torch import Tensor
 from torch.fx import Node
 
 from ..dsl import ast
-from ..dsl.vocabulary import COMPARISONS
+from ..dsl.vocabulary import ASSOCIATIVE, COMPARISONS
+from ..dsl.walking import names_in
 from . import operators
 from .candidates import Config
 from .emission import Emitter
 from .evaluation import evaluate
-from .frames import BINARY_FAMILIES, UNARY_FAMILIES
+from .frames import BINARY_FAMILIES, UNARY_FAMILIES, header_dims
 from .indexing import steps_of
 from .kinds import ModuleAttr, Submodule
+from .listing import own_names, rule_depths
 from .schemas import overloads_of
 from .spellings import resolve
 from .submodules import attribute_of
@@ -98,11 +101,49 @@ class _Code:
             if not isinstance(item, ast.Star):
                 found.append(self.value(item))
                 continue
-            value = self.value(item.value)
+            found.extend(self.spread(item.value))
+        return found
+
+    def spread(self, expr: ast.Expr) -> tuple[Any, ...]:
+        """The values that ``*expr`` stands for: ``*xs`` those of a list, ``*relu(xs)`` a ``relu`` of each."""
+        names = self.varying(expr)
+        if not names:
+            value = self.value(expr)
             if not isinstance(value, tuple):
                 raise self.emitter.refusal("structure", "`*` needs a list of known length")
-            found.extend(value)
-        return found
+            return value
+        lists: list[Any] = [self.names[name] for name in names]
+        if len(set(map(len, lists))) > 1:
+            lengths = ", ".join(f"`{name}` {len(one)}" for name, one in zip(names, lists, strict=True))
+            raise self.emitter.refusal("structure", f"lists that are walked together differ in length: {lengths}")
+        rows = zip(*lists, strict=True)
+        inner = (evolve(self, names={**self.names, **dict(zip(names, row, strict=True))}) for row in rows)
+        return tuple([code.value(expr) for code in inner])
+
+    def varying(self, expr: ast.Expr) -> tuple[str, ...]:
+        """The lists of which ``*expr`` takes one item after the other; none where it is a list itself.
+
+        That is graph code: it begins with tensors. What is computed at rewrite time sees whole lists.
+        """
+        scope = self.emitter.match.rule.scope
+        computed = (
+            isinstance(expr, ast.Call)
+            and isinstance(expr.func, ast.Name)
+            and (expr.func.id in scope.helpers or scope.ops.get(expr.func.id, expr.func.id) not in self.families)
+        )
+        if computed or isinstance(expr, ast.Name | ast.List | ast.Tuple | ast.Comprehension | ast.IfElse):
+            return ()
+        if not any(self.holds_tensor(self.names.get(name.id)) for name in names_in(expr)):
+            return ()
+        rule = self.emitter.match.rule.ast
+        depths = {**dict.fromkeys(self.names, 1), **rule_depths(rule), **dict.fromkeys(header_dims(rule.params), 0)}
+        return tuple(sorted(name for name in own_names(expr, depths) if isinstance(self.names.get(name), tuple)))
+
+    def holds_tensor(self, value: object) -> bool:
+        """Whether a value is a tensor of the graph, or a list with some."""
+        if isinstance(value, tuple):
+            return any(map(self.holds_tensor, value))
+        return isinstance(value, Tensor) or self.emitter.is_tensor(value)
 
     def operation(self, family: str, op: str, *operands: Any) -> Any:
         if any(isinstance(one, Node | ModuleAttr | SYMBOLIC) for one in operands):
@@ -147,6 +188,8 @@ class _Code:
                 if name in WORDS and not self.mentions_tensor(call.args):
                     return self.now(call)  # ``ones(K)`` is a list and ``sqrt(2)`` a number
                 args, kwargs = self.arguments(call.args)
+                if name in ASSOCIATIVE and not kwargs and any(isinstance(one, ast.Star) for one in call.args):
+                    return self.fold(name, args)
                 return self.emitter.call(self.families[name], args, kwargs)
             case ast.Attribute(base, name) if self.is_value(base):
                 value = self.value(base)
@@ -155,6 +198,15 @@ class _Code:
                 args, kwargs = self.arguments(call.args)
                 return self.emitter.call(self.families[name], (value, *args), kwargs)
         return self.exact(_dotted(call.func), call.args)
+
+    def fold(self, family: str, values: Sequence[Any]) -> Any:
+        """``add(*xs)``: ``((a + b) + c)``, one value by itself."""
+        if not values:
+            raise self.emitter.refusal("structure", f"`{family}` of an empty list has no value")
+        symbol = next((symbol for symbol, name in BINARY_FAMILIES.items() if name == family), None)
+        if symbol is None:
+            return reduce(partial(self.emitter.op, family), values)
+        return reduce(partial(self.operation, family, symbol), values)
 
     def exact(self, text: str, given: Sequence[Any]) -> Node:
         """A call of exactly this target."""
@@ -188,7 +240,12 @@ class _Code:
         """Whether any argument begins with a tensor of the graph."""
         for one in given:
             inner = one.value if isinstance(one, ast.Keyword | ast.Star) else one
-            if isinstance(inner, ast.Call):
+            if isinstance(one, ast.Star) and any(self.holds_tensor(self.names.get(name.id)) for name in names_in(one)):
+                return True
+            if isinstance(inner, ast.List | ast.Tuple):
+                if self.mentions_tensor(inner.items):
+                    return True
+            elif isinstance(inner, ast.Call):
                 if self.mentions_tensor(inner.args):
                     return True
             elif isinstance(inner, ast.Name):

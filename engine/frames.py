@@ -32,7 +32,9 @@ class Frame:
     """Where an expression stands: its scope, the names it sees, and the way in.
 
     ``prefix`` marks the slots of an inlined pattern; ``inside`` are the patterns
-    being inlined, to refuse recursion.
+    being inlined, to end recursion. In the pattern of a list's elements, ``outer`` is the
+    frame around it and ``own`` are the names that each element has for itself; ``depths`` says
+    under how many stars a name is.
     """
 
     scope: Scope
@@ -40,8 +42,18 @@ class Frame:
     dims: frozenset[str]
     names: Mapping[str, Term] = field(factory=dict)
     prefix: str = ""
-    inside: tuple[str, ...] = ()
+    inside: tuple[ast.Pattern, ...] = ()
     fresh: Iterator[int] = field(factory=count)
+    depths: Mapping[str, int] = field(factory=dict)
+    outer: Frame | None = None
+    own: frozenset[str] = frozenset()
+
+    def slot(self, name: str) -> str:
+        """What a capture of this name is called in terms."""
+        frame = self
+        while frame.outer is not None and name not in frame.own:
+            frame = frame.outer
+        return frame.prefix + name
 
 
 def header_dims(params: tuple[ast.Param, ...]) -> frozenset[str]:
@@ -98,7 +110,7 @@ def static_term(expr: ast.Expr, frame: Frame) -> Term | None:
     if folded is not None:
         return Literal(folded, ast.Number(folded))
     hidden = frame.leaves.keys() | frame.names.keys()
-    stand_ins = dict.fromkeys(frame.dims - hidden, 1) if not frame.prefix else {}
+    stand_ins = dict.fromkeys(frame.dims - hidden, 1)
     return Deferred(expr) if stand_ins and fold(expr, {**known, **stand_ins}) is not None else None
 
 
@@ -107,8 +119,8 @@ def name_term(id: str, span: Span | None, frame: Frame) -> Term:
         return Anything()
     if id in frame.names:
         return frame.names[id]
-    if id in frame.leaves and not frame.prefix:
-        return Bind(id)
+    if id in frame.leaves:
+        return Bind(frame.slot(id))
     if id in frame.scope.constants:
         value = frame.scope.constants[id]
         return Literal(value, ast.Number(value))
@@ -116,7 +128,7 @@ def name_term(id: str, span: Span | None, frame: Frame) -> Term:
     if found:
         return Literal(constant, ast.Number(constant) if isinstance(constant, float) else None)
     if frame.prefix:
-        return Bind(frame.prefix + id)
+        return Bind(frame.slot(id))
     return report(span, "unbound", f"`{id}` is not declared in the rule's header", did_you_mean(id, frame.leaves))
 
 
@@ -161,4 +173,4 @@ def is_method(func: ast.Attribute, frame: Frame) -> bool:
     if find_pattern(func, frame.scope):
         return False
     target = dotted(func)
-    return target is None or target.partition(".")[0] in (frame.leaves.keys() | frame.names.keys())
+    return target is None or target.partition(".")[0] in (frame.leaves.keys() | frame.names.keys() | frame.own)

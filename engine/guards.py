@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
+from sys import maxsize
 
 import torch
 from attrs import frozen
@@ -102,7 +103,7 @@ def _plan(rule: Rule) -> _Plan:
     params = rule.ast.params
     conditions = tuple((one, _reason(one), compiled(expression_of(one))) for one in rule.conditions)
     return _Plan(
-        declared_names(rule.ast),
+        declared_names(rule.ast, rule.scope.constants.keys()),
         tuple(sorted(rule.keep)),
         tuple(param for param in params if param.type is not None),
         tuple((param, param.type.dims) for param in params if param.type and param.type.dims is not None),
@@ -173,17 +174,22 @@ def _unequal(rule: Rule, candidate: Candidate, bindings: Bindings, views: Views)
 def _with_unread_items(plan: _Plan, candidate: Candidate, bindings: Bindings, views: Views) -> tuple[Node, ...]:
     """The covered nodes, and the items of ``q, k, v = split(...)`` that nobody reads.
 
-    Items that the pattern names but does not reach are bound, so that ``users(k)`` has an answer.
+    Items that the pattern names but does not reach are bound, so that ``users(k)`` has an answer;
+    ``*rest`` is the list of those behind the others that the graph has.
     """
     if not plan.unpackings:
         return candidate.nodes
     nodes = list(candidate.nodes)
     for assign in plan.unpackings:
-        for place, node in _items(assign, bindings):
-            if bindings.get(assign.targets[place]) is None:
+        *_, last = assign.targets
+        found = _items(assign, bindings)
+        for place, node in found:
+            if place < len(assign.targets) and bindings.get(assign.targets[place]) is None:
                 bindings[assign.targets[place]] = node
             if node not in nodes and not views.users(node):
                 nodes.append(node)
+        if last.startswith("*"):
+            bindings[last[1:]] = tuple([node for place, node in found if place >= len(assign.targets) - 1])
     return tuple(nodes)
 
 
@@ -194,8 +200,9 @@ def _items(assign: ast.Assign, bindings: Bindings) -> list[tuple[int, Node]]:
     if read is None or read.target is not operator.getitem or not isinstance(read.args[0], Node):
         return []
     items = [user for user in read.args[0].users if user.target is operator.getitem]
-    places = range(len(assign.targets))
-    return [(item.args[1], item) for item in items if isinstance(item.args[1], int) and item.args[1] in places]
+    places = range(maxsize if assign.targets[-1].startswith("*") else len(assign.targets))
+    found = [(item.args[1], item) for item in items if isinstance(item.args[1], int) and item.args[1] in places]
+    return sorted(found, key=lambda one: one[0])
 
 
 def read_outside(results: tuple[Node, ...], nodes: tuple[Node, ...], kept: tuple[Node, ...]) -> Mismatch | None:

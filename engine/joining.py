@@ -10,8 +10,10 @@ from .patterns import (
     Anything,
     As,
     Bind,
+    Called,
     Deferred,
     Exact,
+    Flat,
     Item,
     Literal,
     Op,
@@ -65,11 +67,13 @@ def _surely(term: Term) -> frozenset[str]:
             return _surely(inner) | {name}
         case Op(_, args):
             return frozenset().union(*(_surely(inner) for _, inner in args))
-        case Exact(_, positional, keywords):
+        case Exact(_, positional, keywords) | Called(_, _, positional, keywords):
             return frozenset().union(*map(_surely, (*positional, *(inner for _, inner in keywords))))
+        case Flat(_, named):
+            return frozenset().union(*map(_surely, named))
         case Item(inner, _) | Absent(_, inner) | Through(inner, _):
             return _surely(inner)
         case Alternatives(options):
-            first, *others = map(_surely, options)
-            return first.intersection(*others)
+            each = list(map(_surely, options))
+            return each[0].intersection(*each) if each else frozenset()
     return frozenset()

@@ -31,6 +31,7 @@ from .frames import (
 )
 from .indexing import IndexStep, steps_of
 from .joining import tied
+from .listing import check_targets, element, flat, flattened, pattern_depths, rule_depths
 from .patterns import (
     Absent,
     Alternatives,
@@ -44,7 +45,6 @@ from .patterns import (
     Literal,
     Maybe,
     Op,
-    Rest,
     Sequence,
     Shared,
     Term,
@@ -64,7 +64,8 @@ def lower(rule: Rule) -> Term:
     Raises FxrulesError, with the place, for what this version cannot match.
     """
     block = rule.match
-    frame = Frame(rule.scope, rule.params, header_dims(rule.ast.params))
+    check_targets(block)
+    frame = Frame(rule.scope, rule.params, header_dims(rule.ast.params), depths=rule_depths(rule.ast))
     for assign in block.assigns:
         frame = _assign(assign, frame)
     results = tuple(_lower(plain(result), frame) for result in block.results)
@@ -80,7 +81,7 @@ def _assign(assign: ast.Assign, frame: Frame) -> Frame:
     pieces: dict[str, Term] = {}
     for index, name in enumerate(assign.targets):
         if name.startswith("*"):
-            refuse(assign.span, f"the starred target `{name}`")
+            break  # the guards bind it
         if name != "_":
             pieces[name] = Shared(frame.prefix + name, Item(whole, Literal(index)))
     return evolve(frame, names={**frame.names, **pieces})
@@ -112,13 +113,15 @@ def _lower(expr: ast.Expr, frame: Frame) -> Term:
         case ast.Optional(ast.Call() as call):
             return Alternatives((_lower(call, frame), _lower(first_argument(call, frame), frame)))
         case ast.As(value, name):
-            return As(_lower(value, frame), frame.prefix + name)
+            return As(_lower(value, frame), frame.slot(name))
         case ast.Through(value, name):
             return Through(_lower(value, frame), _step(name, expr.span, frame))
         case ast.Or(operands):
             return Alternatives(tuple(_lower(one, frame) for one in operands))
+        case ast.Flat(call):
+            return flat(call, frame, _lower)
         case ast.Tuple(items) | ast.List(items):
-            return Sequence(tuple(_element(item, frame) for item in items))
+            return Sequence(tuple(element(item, frame, _lower) for item in flattened(items)))
     return report(
         expr.span, "not-a-pattern", "this cannot stand in a pattern: it is computed at rewrite time, use `where`"
     )
@@ -162,7 +165,7 @@ def _op(family: Family, args: tuple[Argument, ...], frame: Frame) -> Term:
     for arg in args:
         match arg:
             case ast.StarStar(name):
-                config = frame.prefix + name
+                config = frame.slot(name)
             case ast.Dots():
                 loose = True
             case ast.Keyword(name, value, span=span):
@@ -234,11 +237,15 @@ def _inline(call: ast.Call, frame: Frame) -> Term:
 
 def _body(pattern: ast.Pattern, scope: Scope, terms: Mapping[str, Term], frame: Frame, span: Span | None) -> Term:
     """The pattern's body with ``terms`` for its parameters; each is matched once."""
-    if pattern.name in frame.inside:
-        refuse(span, f"the recursive pattern `{pattern.name}`")
+    above = [place for place, one in enumerate(frame.inside) if one is pattern]
+    if pattern.limit is not None and len(above) >= pattern.limit:
+        return Alternatives(())  # too deep: matches nothing
+    if above and all(one.limit is None for one in frame.inside[above[-1] :]):
+        report(span, "recursive-pattern", f"the pattern `{pattern.name}` holds itself", "give it a `limit`")
     prefix = f"{frame.prefix}{pattern.name}@{next(frame.fresh)}:"
     names = {name: _once(prefix + name, term) for name, term in terms.items()}
-    inner = Frame(scope, {}, frozenset(), names, prefix, (*frame.inside, pattern.name), frame.fresh)
+    inside, depths = (*frame.inside, pattern), pattern_depths(pattern)
+    inner = Frame(scope, {}, frozenset(), names, prefix, inside, frame.fresh, depths)
     for param in pattern.params:
         if param.name not in names and param.default is not None:
             inner = evolve(inner, names={**inner.names, param.name: _lower(param.default, inner)})
@@ -267,19 +274,6 @@ def _step(name: str, span: Span | None, frame: Frame) -> Term:
         return Alternatives(tuple(Op(family_named(one, span, frame), ((0, Hole()),)) for one in members))
     known = [*frame.scope.patterns, *frame.scope.opsets]
     return report(span, "unknown-pattern", f"`{name}`: no such pattern or opset", did_you_mean(name, known))
-
-
-def _element(item: ast.Expr | ast.Star, frame: Frame) -> Term | Rest:
-    match item:
-        case ast.Star(ast.Name("_")):
-            return Rest(None)
-        case ast.Star(ast.Name(id)):
-            return Rest(frame.prefix + id)
-        case ast.Star(ast.List((ast.Star() as inner,))):
-            return _element(inner, frame)
-        case ast.Star(_, span=span):
-            refuse(span, "a pattern for every element of a list")
-    return _lower(item, frame)
 
 
 def _index(expr: ast.Index, frame: Frame) -> Term:

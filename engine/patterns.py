@@ -140,9 +140,9 @@ class Through:
 
 @frozen
 class Sequence:
-    """A list or tuple; items are terms, or `Rest` for any number of elements."""
+    """A list or tuple; items are terms, or `Rest` and `Each` for any number of elements."""
 
-    items: tuple[Term | Rest, ...]
+    items: tuple[Term | Rest | Each, ...]
 
 
 @frozen
@@ -173,6 +173,29 @@ class Rest:
     name: str | None
 
 
+@frozen
+class Each:
+    """``*term`` in a list pattern: elements that all match, as many as do, at least ``fewest``.
+
+    ``lists`` are names that an element binds, each with the name that the list of its
+    values has outside; ``outside`` the other names of the term that others can see.
+    """
+
+    term: Term
+    lists: tuple[tuple[str, str], ...]
+    outside: tuple[str, ...]
+    fewest: int
+
+
+@frozen
+class Flat:
+    """A sum or product of any nesting as one list: ``named`` operands wherever they are, the others in order."""
+
+    family: Family
+    named: tuple[Term, ...]
+    rest: Sequence
+
+
 Term: TypeAlias = (
     Anything
     | Bind
@@ -192,6 +215,7 @@ Term: TypeAlias = (
     | Sequence
     | Bounds
     | Several
+    | Flat
 )
 
 
@@ -206,7 +230,7 @@ def roots(term: Term) -> tuple[frozenset[str], bool]:
     Exact targets, module calls and getitem chains count as "any": the dispatch by family cannot see them.
     """
     match term:
-        case Op(family):
+        case Op(family) | Flat(family):
             return frozenset({family.name}), False
         case Several(first):
             return roots(first)
@@ -253,8 +277,9 @@ def height(term: Term) -> float:
         case Shared(_, inner) | As(inner, _) | Absent(_, inner) | Maybe(_, inner):
             return height(inner)
         case Sequence(items):
-            return max((height(item) for item in items if not isinstance(item, Rest)), default=0)
-        case Through() | Several():
+            terms = (item.term if isinstance(item, Each) else item for item in items if not isinstance(item, Rest))
+            return max(map(height, terms), default=0)
+        case Through() | Several() | Flat():
             return inf
     return 0
 

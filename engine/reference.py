@@ -22,7 +22,9 @@ from .families import Family
 from .kinds import plain_value
 from .literals import DIMS, equals, is_constant, literal_of
 from .nodeview import Value, View, Views, same_value
+from .reference_lists import flat_operands, match_items
 from .ruleset import Rule, Scope, find_pattern
+from .starred import star_depths
 from .surface import (
     Argument,
     Below,
@@ -44,14 +46,14 @@ def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:
     A way that covers no node (``x + y?`` without ``y``, ``x`` being a leaf) is no candidate: there is
     nothing to replace.
     """
-    names = declared_names(rule.ast)
+    names = declared_names(rule.ast, rule.scope.constants.keys())
     assigns = {name: (assign, at) for assign in rule.match.assigns for at, name in enumerate(assign.targets)}
     # `a, b = f(x)` also assigns the tuple as a whole, under a name that nobody can write
     wholes = [ast.Assign((_joint(assign),), assign.value) for assign in rule.match.assigns]
     assigns |= {assign.targets[0]: (assign, 0) for assign in wholes if assign.targets[0] not in assigns}
     dims = header_dims(rule.ast.params) - rule.scope.constants.keys()
     modules = {one.name: one.type for one in rule.ast.params if one.type and one.type.qualifier == "module"}
-    frame = Frame(views, rule.scope, frozenset(names), dims, assigns, modules=modules)
+    frame = Frame(views, rule.scope, frozenset(names), dims, assigns, modules=modules, depths=star_depths(rule.ast))
     first, *others = rule.match.results
     for state in match(first, node, State(), frame, None):
         for results, after in _match_elsewhere(others, (node,), state, frame) if state.nodes else ():
@@ -114,6 +116,8 @@ def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot
         case ast.As(inner, name):
             for after in match(inner, value, state, frame, slot):
                 yield from after.bind(frame, name, value)
+        case ast.Flat(call):
+            yield from _match_flat(call, value, state, frame)
         case ast.Through(inner, name):
             yield from _match_through(inner, name, value, state, frame)
         case Below(inner, name, above):
@@ -123,7 +127,7 @@ def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot
             for option in options:
                 yield from match(option, value, state, frame, slot)
         case ast.Tuple(items) | ast.List(items) if isinstance(value, tuple):
-            yield from _match_items(items, value, state, frame, slot and evolve(slot, whole=False))
+            yield from match_items(match, items, value, state, frame, slot and evolve(slot, whole=False))
         case ast.Dots() if value is ...:
             yield state
         case ast.Slice(start, stop, step) if isinstance(value, slice):
@@ -202,6 +206,8 @@ def _match_pattern(
     slot: Slot | None,
 ) -> States:
     """A named pattern: its parameters stand for the argument patterns, its other names are its own."""
+    if pattern.limit is not None and sum(one is pattern for one in frame.inside) >= pattern.limit:
+        return
     outside = Frame(frame.views, home)
     arguments: dict[str, tuple[Pattern, Frame]] = {}
     for param, arg in zip(pattern.params, args, strict=False):
@@ -210,7 +216,10 @@ def _match_pattern(
     arguments |= {arg.name: (arg.value, frame) for arg in args if isinstance(arg, ast.Keyword)}
     for param in pattern.params:
         arguments.setdefault(param.name, (param.default or ast.Name("None"), outside))
-    inner = Frame(frame.views, home, frozenset(declared_names(pattern)), arguments=arguments)
+    names = frozenset(declared_names(pattern, home.constants.keys()))
+    inner = Frame(
+        frame.views, home, names, arguments=arguments, depths=star_depths(pattern), inside=(*frame.inside, pattern)
+    )
     yield from match(pattern.body, value, state, inner, slot)
 
 
@@ -294,10 +303,36 @@ def _match_getitem(whole: ast.Expr, items: Sequence[Pattern], value: Value, stat
         if len(items) == 1:
             yield from match(items[0], index, after, frame, None)
         elif isinstance(index, tuple):
-            yield from _match_items(items, index, after, frame, None)
+            yield from match_items(match, items, index, after, frame, None)
 
 
-# ------------------------------------------------------------- through, lists
+# -------------------------------------------------------------- through, flat
+def _match_flat(call: ast.Call, value: Value, state: State, frame: Frame) -> States:
+    """``flat add(p, *rest)``: each named operand wherever it is, the others as a list in their order."""
+    family = find_family(call.func.id, frame.scope) if isinstance(call.func, ast.Name) else None
+    opened = flat_operands(value, family.name, frame.views) if family and isinstance(value, Node) else None
+    if opened is None:
+        return
+    for node in opened.nodes:
+        state = state.cover(node)
+    named = [arg for arg in call.args if not isinstance(arg, ast.Star | ast.Keyword | ast.StarStar)]
+    starred = [arg for arg in call.args if isinstance(arg, ast.Star)]
+    for after, left in _choose(named, opened.values, state, frame):
+        yield from match_items(match, starred, left, after, frame, None)
+
+
+def _choose(
+    patterns: Sequence[Pattern], values: tuple[Value, ...], state: State, frame: Frame
+) -> Iterator[tuple[State, tuple[Value, ...]]]:
+    """A value for each pattern, the first one first, and the values that are left."""
+    if not patterns:
+        yield state, values
+        return
+    for at, value in enumerate(values):
+        for after in match(patterns[0], value, state, frame, None):
+            yield from _choose(patterns[1:], values[:at] + values[at + 1 :], after, frame)
+
+
 def _match_through(inner: ast.Expr, name: str, value: Value, state: State, frame: Frame) -> States:
     """``inner through P`` is ``inner or P(inner through P)``: an op of an opset, or a pattern with one parameter."""
     yield from match(inner, value, state, frame, None)
@@ -307,25 +342,3 @@ def _match_through(inner: ast.Expr, name: str, value: Value, state: State, frame
         yield from _match_pattern(*found, (below,), value, state, frame, None)
     for member in frame.scope.opsets.get(name, ()) if found is None else ():
         yield from _match_family(member, (below,), value, state, frame)
-
-
-def _match_items(
-    items: Sequence[Pattern], values: tuple[Value, ...], state: State, frame: Frame, slot: Slot | None
-) -> States:
-    """A list, item by item; ``*rest`` takes as few values as it can."""
-    if not items:
-        if not values:
-            yield state
-        return
-    first, *others = items
-    match first:
-        case ast.Star(ast.List(inner)):
-            yield from _match_items((*inner, *others), values, state, frame, slot)
-        case ast.Star(ast.Name(id)):
-            for size in range(len(values) + 1):
-                bound = iter([state]) if id == "_" else state.bind(frame, id, values[:size])
-                for after in bound:
-                    yield from _match_items(others, values[size:], after, frame, slot)
-        case _ if values:
-            for after in match(first, values[0], state, frame, slot):
-                yield from _match_items(others, values[1:], after, frame, slot)

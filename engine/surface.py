@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import attrs
 from attrs import frozen
 
 from ..dsl import ast
+from .constants import named_constant
+from .starred import is_rest, star_depths, varying
 
 Pattern: TypeAlias = "ast.Expr | ast.Star | ast.Slice | Op | Below"
 Argument: TypeAlias = "Pattern | ast.Keyword | ast.StarStar"
@@ -147,33 +149,43 @@ def _reads_a_dim(item: ast.Expr | ast.Slice | ast.Dots) -> bool:
 
 
 # ---------------------------------------------------------------------- names
-def declared_names(statement: ast.Rule | ast.Pattern) -> tuple[str, ...]:
-    """Every name that a rule or pattern declares: parameters, assigned names, captures; in order, no repeats."""
+def declared_names(statement: ast.Rule | ast.Pattern, constants: Collection[str] = ()) -> tuple[str, ...]:
+    """Every name that a rule or pattern declares: parameters, assigned names, captures; in order, no repeats.
+
+    ``constants`` are names that mean a number wherever they are not declared.
+    """
     names = [param.name for param in statement.params]
+    depths = star_depths(statement)
     if isinstance(statement, ast.Pattern):
-        names += _captured(statement.body)
+        names += _captured(statement.body, depths)
     else:
+        constants = {*constants, *header_dims(statement.params)}
         for clause in statement.clauses:
             if isinstance(clause, ast.Match):
                 names += [name.lstrip("*") for assign in clause.body.assigns for name in assign.targets]
-                names += _captured(clause.body)
-    return tuple(name for name in dict.fromkeys(names) if name != "_")
+                names += _captured(clause.body, depths)
+    known = {param.name for param in statement.params}
+    free = (name for name in names if name in known or not (name in constants or named_constant(name)[0]))
+    return tuple(name for name in dict.fromkeys(free) if name != "_")
 
 
-def _captured(tree: object) -> Iterator[str]:
-    """The names of ``as``, ``*rest`` and ``**cfg`` in a pattern, in written order."""
+def _captured(tree: object, depths: Mapping[str, int]) -> Iterator[str]:
+    """The names of ``as``, ``*rest``, ``**cfg`` and in ``*relu(xs)`` of a pattern, in written order."""
     match tree:
         case ast.As(value, name):
-            yield from _captured(value)
+            yield from _captured(value, depths)
             yield name
         case ast.StarStar(name) | ast.Star(ast.Name(name)):
             yield name
+        case ast.Star(value) if not is_rest(tree):
+            yield from sorted(varying(value, depths))
+            yield from _captured(value, depths)
         case tuple():
             for item in tree:
-                yield from _captured(item)
+                yield from _captured(item, depths)
         case _:
             for name in _parts(type(tree)):
-                yield from _captured(getattr(tree, name))
+                yield from _captured(getattr(tree, name), depths)
 
 
 def _parts(kind: type) -> tuple[str, ...]:

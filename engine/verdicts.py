@@ -64,9 +64,11 @@ def looks_everywhere(rule: Rule) -> bool:
 
 
 def looks_beside(rule: Rule) -> bool:
-    """Whether a rule sees more than its pattern: users of leaves, items of a tuple it takes apart, a helper's view."""
+    """Whether a rule sees more than its pattern: users of nodes, items of a tuple it takes apart, a helper's view."""
     asks = _asks(rule, {"users", "user_ops", "is_output", *rule.scope.helpers})
-    return asks or any(len(assign.targets) > 1 for assign in rule.match.assigns)
+    exprs = (*(assign.value for assign in rule.match.assigns), *rule.match.results)
+    flat = any(isinstance(part, ast.Flat) for expr in exprs for part in walk(expr))
+    return asks or flat or any(len(assign.targets) > 1 for assign in rule.match.assigns)
 
 
 def _asks(rule: Rule, words: Set[str]) -> bool:

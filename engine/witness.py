@@ -50,6 +50,10 @@ class Witness:
             self.facts[value] = None
         return self.views.fact(value)
 
+    def users(self, node: Node) -> tuple[Node, ...]:
+        """The readers of a node: a rule that asks for them looks beside its pattern, and is not traced."""
+        return self.views.users(node)
+
     def is_default(self, view: View, index: int) -> bool:
         """Of a view, whose node was looked at."""
         return self.views.is_default(view, index)

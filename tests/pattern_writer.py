@@ -124,6 +124,11 @@ class Writer:
 
     def sequence(self, items: Sequence[Any], depth: int) -> Expr:
         written: list[Expr | ast.Star] = [self.value(item, depth) for item in items]
+        nodes = [item for item in items if isinstance(item, Node) and self.views.views(item)]
+        if nodes and self.chance(0.4):
+            start = self.random.randint(0, len(written))
+            stop = self.random.randint(start, len(written))
+            written[start:stop] = [ast.Star(self.element(self.random.choice(nodes), depth))]
         if self.chance(0.4):
             start = self.random.randint(0, len(written))
             stop = self.random.randint(start, len(written))
@@ -132,6 +137,17 @@ class Writer:
             if self.chance(0.6):
                 written.append(ast.Star(ast.Name(self.fresh("more"))))
         return ast.List(tuple(written))
+
+    def element(self, node: Node, depth: int) -> Expr:
+        """A pattern for every element of a list, written down from one; some of its names are in the header."""
+        inner = Writer(self.random, self.views, self.ways, self.spoilt, dict(self.names), extra=self.extra + 1000)
+        body = inner.op(node, max(1, depth - 1))
+        if inner.assigns or inner.measured:
+            return ast.Name("_") if self.chance(0.5) else self.op(node, 1)
+        self.extra = inner.extra
+        self.patterns |= inner.patterns
+        self.leaves += [leaf for leaf in inner.leaves if self.chance(0.2)]
+        return ast.Or((body, ast.Name(self.fresh("e")))) if self.chance(0.5) else body
 
     # ------------------------------------------------------------------- ops
     def op(self, node: Node, depth: int) -> Expr:

@@ -39,9 +39,19 @@ _GELU_LIKE = ast.Or(
         ast.Binary("+", _X, ast.Optional(ast.Name("shift"))),
     )
 )
+_DEEPER = ast.Call(ast.Name("chain"), (_X,))
+_CHAIN = ast.Or(
+    (
+        ast.Call(ast.Name("relu"), (_DEEPER,)),
+        ast.Binary("*", _DEEPER, ast.Name("factor")),
+        ast.Call(ast.Name("tanh"), (_X,)),
+        _X,
+    )
+)
 _GATE = ast.Or((_X, ast.Binary("*", _X, ast.Call(ast.Name("tanh"), (_X,))), ast.Binary("*", _X, _X)))
 PATTERNS: Mapping[str, ast.Pattern] = {
     "noop": ast.Pattern("noop", (ast.Param("x"),), _NOOP),
+    "chain": ast.Pattern("chain", (ast.Param("x"),), _CHAIN, 3),
     "gate": ast.Pattern("gate", (ast.Param("x"),), _GATE),
     "gelu_like": ast.Pattern("gelu_like", (ast.Param("x"), ast.Param("shift")), _GELU_LIKE),
 }
@@ -128,6 +138,10 @@ def _through_leaf(writer: Writer, node: Node, depth: int) -> Expr:
     return ast.Through(writer.leaf("t"), writer.random.choice(("noop", "pointwise", "gate")))
 
 
+def _chain(writer: Writer, node: Node, depth: int) -> Expr:
+    return ast.Call(ast.Name("chain"), (writer.leaf("c") if writer.chance(0.5) else writer.plainly(node, depth),))
+
+
 def _absent(writer: Writer, node: Node, depth: int) -> Expr:
     parts = [writer.plainly(node, depth), ast.Optional(writer.leaf("o"))]
     return ast.Binary(writer.random.choice("+*-"), *(parts if writer.chance(0.7) else reversed(parts)))
@@ -180,5 +194,5 @@ def _target(node: Node) -> Expr | None:
 
 
 _WAYS: tuple[Way, ...] = (
-    _as, _or, _through, _through_leaf, _absent, _unwrapped, _named, _exact,
+    _as, _or, _through, _through_leaf, _chain, _absent, _unwrapped, _named, _exact,
 )  # fmt: skip

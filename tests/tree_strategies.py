@@ -51,6 +51,7 @@ def _larger(inner: st.SearchStrategy) -> st.SearchStrategy:
     return st.one_of(
         st.builds(ast.Attribute, inner, NAMES),
         st.builds(ast.Call, st.builds(ast.Name, NAMES) | inner, tuples(args)),
+        st.builds(ast.Flat, st.builds(ast.Call, st.builds(ast.Name, NAMES), tuples(args))),
         st.builds(ast.Index, inner, tuples(inner | slices | st.builds(ast.Dots), 1)),
         st.builds(ast.Optional, inner),
         st.builds(ast.Unary, st.sampled_from(["-", "~", "not"]), inner),
@@ -138,7 +139,7 @@ STATEMENTS = st.one_of(
         tuples(NAMES),
         tuples(st.builds(ast.Call, st.builds(ast.Name, NAMES), tuples(SMALL)), 1),
     ),
-    st.builds(ast.Pattern, NAMES, tuples(PARAMS), EXPRS),
+    st.builds(ast.Pattern, NAMES, tuples(PARAMS), EXPRS, st.none() | st.integers(1, 32)),
     RULES,
     st.builds(ast.Ruleset, NAMES, tuples(SELECTORS, 1)),
     st.builds(ast.Pipeline, NAMES, tuples(STEPS)),
