@@ -45,7 +45,7 @@ _OTHERS = {
 _TARGETS = {
     "aten.add.Tensor": "self, other, *, alpha=1",
     "aten.div.Tensor": "self, other",
-    "aten.add_.Tensor": "self, other, *, alpha=1",
+    "aten.copy_.default": "self, src, non_blocking=False",
     "aten.sub_.Tensor": "self, other, *, alpha=1",
     "torch.cat": "tensors, dim=0",
     "torch.relu": "input",
