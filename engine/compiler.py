@@ -45,6 +45,7 @@ from .patterns import (
     height,
     is_local,
 )
+from .resultsteps import elsewhere
 from .steps import DEFERRED, NODES, OTHERS, TAKE, UNBOUND, VIEWS, Continuation, Env, ListStep, Matcher, Place, come_back
 
 
@@ -128,7 +129,7 @@ class Compiler:
         for inner, ties in reversed(list(zip(term.others, term.ties, strict=True))):
             own = self.named(inner.name) if isinstance(inner, Shared) else None
             slots, match = tuple(map(self.named, ties)), self.compile(inner, after)
-            after = steps.elsewhere(match, own, slots, height(inner))
+            after = elsewhere(match, own, slots, height(inner))
         return self.compile(term.first, after)
 
     def _absent(self, names: tuple[str, ...], then: Matcher) -> Matcher:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any
 
-import torch
 from attrs import define, evolve, field
 from torch import Tensor
 from torch.fx import Node
@@ -22,8 +21,7 @@ from .frames import BINARY_FAMILIES, UNARY_FAMILIES, header_dims
 from .indexing import steps_of
 from .kinds import ModuleAttr, Submodule
 from .listing import own_names, rule_depths
-from .schemas import overloads_of
-from .spellings import resolve
+from .spellings import exact_target
 from .submodules import attribute_of
 from .truth import SYMBOLIC, Declined, Unknown
 from .words import WORDS
@@ -311,22 +309,6 @@ class _Code:
             end = len(value) - (len(targets) - rest - 1)
             value = (*value[:rest], value[rest:end], *value[end:])
         self.names.update((target.removeprefix("*"), one) for target, one in zip(targets, value, strict=True))
-
-
-def exact_target(text: str) -> Any:
-    """What a qualified name calls (``aten.add.Tensor``, ``acme.geglu``): None if it is not installed.
-
-    >>> exact_target("aten.add.Tensor") is torch.ops.aten.add.Tensor
-    True
-    """
-    found = resolve(text)
-    if found is None:
-        namespace, _, name = text.partition(".")
-        found = getattr(getattr(torch.ops, namespace), name, None) if name.isidentifier() else None
-    default = [op for op in overloads_of(found) if op._overloadname == "default"]
-    if default:
-        return default[0]
-    return found if callable(found) else None
 
 
 def _dotted(expr: ast.Expr) -> str:

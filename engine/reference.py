@@ -23,6 +23,7 @@ from .kinds import plain_value
 from .literals import DIMS, equals, is_constant, literal_of
 from .nodeview import Value, View, Views, same_value
 from .reference_lists import flat_operands, match_items
+from .reference_results import match_elsewhere
 from .ruleset import Rule, Scope, find_pattern
 from .starred import star_depths
 from .surface import (
@@ -56,23 +57,10 @@ def candidates(rule: Rule, node: Node, views: Views) -> Iterator[Candidate]:
     frame = Frame(views, rule.scope, frozenset(names), dims, assigns, modules=modules, depths=star_depths(rule.ast))
     first, *others = rule.match.results
     for state in match(first, node, State(), frame, None):
-        for results, after in _match_elsewhere(others, (node,), state, frame) if state.nodes else ():
+        for results, after in match_elsewhere(match, others, (node,), state, frame) if state.nodes else ():
             if all(result in after.nodes for result in results):
                 bindings = {name: after.names.get((frame, name)) for name in names}
                 yield Candidate(node, bindings, after.nodes, after.deferred, results[1:])
-
-
-def _match_elsewhere(
-    patterns: Sequence[Pattern], results: tuple[Node, ...], state: State, frame: Frame
-) -> Iterator[tuple[tuple[Node, ...], State]]:
-    """The results behind the first, each at any node of the graph that is not one of the results before it."""
-    if not patterns:
-        yield results, state
-        return
-    for node in frame.views.graph.nodes:
-        if node not in results:
-            for after in match(patterns[0], node, state, frame, None):
-                yield from _match_elsewhere(patterns[1:], (*results, node), after, frame)
 
 
 def match(pattern: Pattern, value: Value, state: State, frame: Frame, slot: Slot | None) -> States:

@@ -14,10 +14,21 @@ from .callables import resolve
 from .families import FamilyTable
 from .kinds import UNFIT, admits, carries, plain_value, reader, written
 from .plans import base_of, default_of, own_signature, read_param, word
+from .schemas import overloads_of
 from .signatures import REQUIRED, Bound, Family, Fixed, Form, Free, Ignored, Param
 from .values import same_value
 
-__all__ = ["Call", "default_of", "emit", "emit_form", "emit_module", "own_arguments", "read_param", "resolve"]
+__all__ = [
+    "Call",
+    "default_of",
+    "emit",
+    "emit_form",
+    "emit_module",
+    "exact_target",
+    "own_arguments",
+    "read_param",
+    "resolve",
+]
 
 Call: TypeAlias = tuple[Callable[..., Any] | str, tuple[Any, ...], dict[str, Any]]
 
@@ -156,3 +167,19 @@ def emit_module(
         if found is not None and not any("Tensor" in param.type for param, _ in pairs if param.name.startswith("@")):
             return found, keywords, tuple(call)
     return None
+
+
+def exact_target(text: str) -> Any:
+    """What a qualified name calls (``aten.add.Tensor``, ``acme.geglu``): None if it is not installed.
+
+    >>> exact_target("aten.add.Tensor") is torch.ops.aten.add.Tensor
+    True
+    """
+    found = resolve(text)
+    if found is None:
+        namespace, _, name = text.partition(".")
+        found = getattr(getattr(torch.ops, namespace), name, None) if name.isidentifier() else None
+    default = [op for op in overloads_of(found) if op._overloadname == "default"]
+    if default:
+        return default[0]
+    return found if callable(found) else None
