@@ -41,6 +41,7 @@ from .patterns import (
     Term,
     Through,
     is_local,
+    may_be_literal,
 )
 from .steps import DEFERRED, NODES, TAKE, UNBOUND, VIEWS, Continuation, Env, ListStep, Matcher, Place, come_back
 
@@ -52,7 +53,7 @@ class Compiler:
     size: int = steps.FIRST_FREE
     names: dict[str, int] = field(factory=dict)
     offered: dict[str, int] = field(factory=dict)
-    shared: dict[str, tuple[Matcher, int, int]] = field(factory=dict)
+    shared: dict[tuple[str, Place | None], tuple[Matcher, int, int]] = field(factory=dict)
     hole: Callable[[Continuation], Matcher] | None = None
 
     def slot(self) -> int:
@@ -90,7 +91,7 @@ class Compiler:
             case Deferred(expr):
                 return steps.defer(expr, after)
             case Shared():
-                return self._shared(term, after)
+                return self._shared(term, after, at)
             case Op():
                 return self._op(term, after)
             case Exact():
@@ -135,14 +136,15 @@ class Compiler:
 
         return match_as
 
-    def _shared(self, term: Shared, after: Continuation) -> Matcher:
+    def _shared(self, term: Shared, after: Continuation, at: Place | None) -> Matcher:
         """Match the term at the first use of its name, compare at later ones.
 
-        The body is compiled once, whatever the number of uses; where it returns to is a
-        stack in the slot ``back``.
+        The body is compiled once, whatever the number of uses (once for each place where it may be a
+        literal, which is rounded by the op there); where it returns to is a stack in the slot ``back``.
         """
         slot = self.named(term.name)
-        if term.name not in self.shared:
+        key = term.name, at if may_be_literal(term) else None
+        if key not in self.shared:
             back = self.slot()
             value_slot = self.slot()
 
@@ -152,8 +154,8 @@ class Compiler:
                 env[slot] = UNBOUND
                 return taken
 
-            self.shared[term.name] = (self.compile(term.term, bound), back, value_slot)
-        body, back, value_slot = self.shared[term.name]
+            self.shared[key] = (self.compile(term.term, bound, key[1]), back, value_slot)
+        body, back, value_slot = self.shared[key]
 
         def match(value: Any, env: Env) -> bool:
             if env[slot] is not UNBOUND:
