@@ -44,6 +44,7 @@ from .patterns import (
     Through,
     height,
     is_local,
+    may_be_literal,
 )
 from .resultsteps import elsewhere
 from .steps import DEFERRED, NODES, OTHERS, TAKE, UNBOUND, VIEWS, Continuation, Env, ListStep, Matcher, Place, come_back
@@ -56,7 +57,7 @@ class Compiler:
     size: int = steps.FIRST_FREE
     names: dict[str, int] = field(factory=dict)
     offered: dict[str, int] = field(factory=dict)
-    shared: dict[str, tuple[Matcher, int, int]] = field(factory=dict)
+    shared: dict[tuple[str, Place | None], tuple[Matcher, int, int]] = field(factory=dict)
     hole: Callable[[Continuation], Matcher] | None = None
 
     def slot(self) -> int:
@@ -96,7 +97,7 @@ class Compiler:
             case Deferred(expr):
                 return steps.defer(expr, after)
             case Shared():
-                return self._shared(term, after)
+                return self._shared(term, after, at)
             case Op():
                 return self._op(term, after)
             case Exact() | Called():
@@ -150,14 +151,15 @@ class Compiler:
 
         return match_as
 
-    def _shared(self, term: Shared, after: Continuation) -> Matcher:
+    def _shared(self, term: Shared, after: Continuation, at: Place | None) -> Matcher:
         """Match the term at the first use of its name, compare at later ones.
 
-        The body is compiled once, whatever the number of uses; where it returns to is a
-        stack in the slot ``back``.
+        The body is compiled once, whatever the number of uses (once for each place where it may be a
+        literal, which is rounded by the op there); where it returns to is a stack in the slot ``back``.
         """
         slot = self.named(term.name)
-        if term.name not in self.shared:
+        key = term.name, at if may_be_literal(term) else None
+        if key not in self.shared:
             back = self.slot()
             value_slot = self.slot()
 
@@ -167,8 +169,8 @@ class Compiler:
                 env[slot] = UNBOUND
                 return taken
 
-            self.shared[term.name] = (self.compile(term.term, bound), back, value_slot)
-        body, back, value_slot = self.shared[term.name]
+            self.shared[key] = (self.compile(term.term, bound, key[1]), back, value_slot)
+        body, back, value_slot = self.shared[key]
 
         def match(value: Any, env: Env) -> bool:
             if env[slot] is not UNBOUND:

@@ -290,3 +290,17 @@ def leaf_names(term: Term) -> tuple[str, ...]:
         case Bind(name) | As(_, name) | Shared(name, _):
             return (name,)
     return ()
+
+
+def may_be_literal(term: Term | Rest | Each) -> bool:
+    """Whether a term may stand for a constant, or for a list with one: how it is rounded depends on the op there."""
+    match term:
+        case Literal():
+            return True
+        case Alternatives(options):
+            return any(map(may_be_literal, options))
+        case Shared(_, inner) | As(inner, _) | Absent(_, inner) | Maybe(_, inner) | Each(inner):
+            return may_be_literal(inner)
+        case Sequence(items):
+            return any(map(may_be_literal, items))
+    return False

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from small_rules import load, output, traced
-from test_lists import A, bound, called
+from test_lists import A, bound, called, candidates
 from torch import Tensor
 
 import fxrules
@@ -148,3 +148,9 @@ def test_dims_are_captured_as_they_are_where_the_rank_is_known() -> None:
         result = fxrules.rewrite(module, fxrules.load(text=text), (A,))
         assert sum(result.report.fired.values()) == fires, dims
         assert torch.equal(result.model(A), torch.tanh(A.transpose(*dims)))
+
+
+def test_a_literal_given_to_a_pattern_is_rounded_by_the_op_it_meets() -> None:
+    text = "pattern scaled(x) = y * x rule r(v) { match scaled(0.7978845607978846 * v?) }"
+    found = candidates(text, traced(lambda a: a * 0.79788456))
+    assert found == ["mul: [] covers ['mul'] if []"]
