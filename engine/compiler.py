@@ -129,8 +129,7 @@ class Compiler:
     def _several(self, term: Several, after: Continuation) -> Matcher:
         for inner, ties in reversed(list(zip(term.others, term.ties, strict=True))):
             own = self.named(inner.name) if isinstance(inner, Shared) else None
-            slots, match = tuple(map(self.named, ties)), self.compile(inner, after)
-            after = elsewhere(match, own, slots, height(inner))
+            after = elsewhere(self.compile(inner, after), own, tuple(map(self.named, ties)), height(inner))
         return self.compile(term.first, after)
 
     def _absent(self, names: tuple[str, ...], then: Matcher) -> Matcher:
@@ -313,17 +312,7 @@ class Compiler:
         slot = self.slot()
         step = self.compile(term.step, after)
         stop = self.compile(term.stop, lambda env: step(env[slot].step, env))
-        start = self.compile(term.start, lambda env: stop(env[slot].stop, env))
-
-        def match(value: Any, env: Env) -> bool:
-            if not isinstance(value, slice):
-                return False
-            outer, env[slot] = env[slot], value
-            taken = start(value.start, env)
-            env[slot] = outer
-            return taken
-
-        return match
+        return steps.bounds(slot, self.compile(term.start, lambda env: stop(env[slot].stop, env)))
 
 
 def _fewest(item: Term | Rest | Each) -> int:

@@ -22,7 +22,7 @@ from .families import Family
 from .kinds import plain_value
 from .literals import DIMS, equals, is_constant, literal_of
 from .nodeview import Value, View, Views, same_value
-from .reference_lists import flat_operands, match_items
+from .reference_lists import choose, flat_operands, match_items
 from .reference_results import match_elsewhere
 from .ruleset import Rule, Scope, find_pattern
 from .starred import star_depths
@@ -305,20 +305,8 @@ def _match_flat(call: ast.Call, value: Value, state: State, frame: Frame) -> Sta
         state = state.cover(node)
     named = [arg for arg in call.args if not isinstance(arg, ast.Star | ast.Keyword | ast.StarStar)]
     starred = [arg for arg in call.args if isinstance(arg, ast.Star)]
-    for after, left in _choose(named, opened.values, state, frame):
+    for after, left in choose(match, named, opened.values, state, frame):
         yield from match_items(match, starred, left, after, frame, None)
-
-
-def _choose(
-    patterns: Sequence[Pattern], values: tuple[Value, ...], state: State, frame: Frame
-) -> Iterator[tuple[State, tuple[Value, ...]]]:
-    """A value for each pattern, the first one first, and the values that are left."""
-    if not patterns:
-        yield state, values
-        return
-    for at, value in enumerate(values):
-        for after in match(patterns[0], value, state, frame, None):
-            yield from _choose(patterns[1:], values[:at] + values[at + 1 :], after, frame)
 
 
 def _match_through(inner: ast.Expr, name: str, value: Value, state: State, frame: Frame) -> States:

@@ -155,3 +155,15 @@ def _is_uniform(view: View, views: Views) -> bool:
         if isinstance(fact, torch.Tensor):
             dtypes.add(fact.dtype)
     return len(dtypes) < 2
+
+
+def choose(
+    match: Match, patterns: Sequence[Pattern], values: tuple[Value, ...], state: State, frame: Frame
+) -> Iterator[tuple[State, tuple[Value, ...]]]:
+    """A value for each pattern, the first one first, and the values that are left."""
+    if not patterns:
+        yield state, values
+        return
+    for at, value in enumerate(values):
+        for after in match(patterns[0], value, state, frame, None):
+            yield from choose(match, patterns[1:], values[:at] + values[at + 1 :], after, frame)

@@ -284,6 +284,20 @@ def end_of_list(items_slot: int, after: Continuation) -> ListStep:
     return lambda env, index: index == len(env[items_slot]) and after(env)
 
 
+def bounds(slot: int, start: Matcher) -> Matcher:
+    """A slice: its start, and from there on its other bounds."""
+
+    def match(value: Any, env: Env) -> bool:
+        if not isinstance(value, slice):
+            return False
+        outer, env[slot] = env[slot], value
+        taken = start(value.start, env)
+        env[slot] = outer
+        return taken
+
+    return match
+
+
 def call(back: int, body: Matcher, value: Any, env: Env, after: Continuation) -> bool:
     """Run a body that is compiled once; it comes back to ``after`` through the slot ``back``."""
     outer = env[back]
