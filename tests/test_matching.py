@@ -52,8 +52,9 @@ def described(candidate: Candidate) -> str:
     bindings = sorted(f"{name}={shown(value)}" for name, value in candidate.bindings.items() if value is not None)
     nodes = [node.name for node in candidate.nodes]
     deferred = [f"{format_expr(expr)} == {shown(value)}" for expr, value in candidate.deferred]
-    results = [node.name for node in (candidate.root, *candidate.others)]
-    return f"{results}: {bindings} covers {nodes} if {deferred}"
+    others = [node.name for node in candidate.others]
+    with_others = f" with {others}" if others else ""
+    return f"{candidate.root.name}: {bindings} covers {nodes} if {deferred}{with_others}"
 
 
 def is_refused(rule: Rule) -> bool:
