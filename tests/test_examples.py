@@ -24,6 +24,12 @@ SHOWN = {
         "scaled_dot_product_attention: 0 before, 12 after",
         "outputs on fresh inputs: agree (rounding",
     ],
+    "custom_op": [
+        "text.fuse fired 2",
+        "text.merge fired 1",
+        "torch.ops.acme.scaled_relu.default(x, 2.0)",
+        "ok buffer counter after the call float32[] equal bits",
+    ],
     "decompose_relu": [
         "level torch: 4 ReLUs taken apart, 0 left",
         "level aten: 4 ReLUs taken apart, 0 left",

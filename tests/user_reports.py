@@ -76,6 +76,7 @@ REPORTS = (
            "exact_targets::a_new_write_is_a_barrier_for_later_rules"),
     Report("101124", "matches cross a write", "hostile_graphs::a_write_to_what_a_match_reads_stops_it"),
     Report("137280 162019 148751", "users stand before a new node of several results",
+           "results::what_reads_a_result_too_early_moves_behind_the_replacement "
            "surgery::results_of_a_tuple_op_are_taken_apart"),
     Report("167776", "rules are parameterised by objects", "libraries::templates_become_one_rule_for_each_member"),
     _more("169440", "a mismatch cannot be printed", "a_refusal_names_node_and_condition"),
