@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import define, field, frozen
 from torch.fx import Graph, Node
 
@@ -96,7 +98,7 @@ class Run:
     depths: dict[Node, int] = field(factory=dict)
     changed: dict[Node, bool] = field(factory=dict)
     again: set[tuple[CompiledRule, Node]] = field(factory=set)
-    failed: dict[tuple[CompiledRule, int], list[Mismatch]] = field(factory=dict)
+    failed: dict[tuple[CompiledRule, int], Sequence[Mismatch]] = field(factory=dict)
     latest: tuple[Node, ...] = ()
     lint_seconds: float = 0.0
 
@@ -168,15 +170,27 @@ def fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
 
     fired = recalled is not None and isinstance(_rewritten(state, recalled), Match)
     fired = fired or compiled.run(node, views if sketch is None else witness, take)
-    tally.refuse(node, () if fired else refused)
+    reasons = () if fired else refused or _effect_of_root(compiled, node, state.work)
+    tally.refuse(node, reasons)
     if fired:
         tally.fired += 1
         state.fired += 1
     elif any(one.kind in _FAR_SIGHTED for one in refused):
         state.again.add((compiled, node))
     elif compiled.alike and sketch is not None and all(one.by_facts for one in refused):
-        state.failed[compiled, sketch.number] = refused
+        state.failed[compiled, sketch.number] = reasons
     return fired
+
+
+def _effect_of_root(compiled: CompiledRule, node: Node, work: Workspace) -> list[Mismatch]:
+    """That a node calls what the pattern begins with, and is passed over for what it does besides."""
+    view = work.views.own(node)
+    if (view is not None and view.effect == "pure") or compiled.families.isdisjoint(work.views.family_names(node)):
+        return []
+    effect = work.effects.effect(node)
+    if effect.kind != "mutates" and effect.kind != "random":
+        return []
+    return [Mismatch("effect", f"{effect.reason}: only a pattern with its exact target matches it", node)]
 
 
 def _rewritten(state: Run, match: Match) -> Match | Mismatch:

@@ -202,3 +202,16 @@ def test_a_measure_must_fall_with_every_firing() -> None:
     ) as caught:
         _rewrite(text.replace("count(tanh)", "count(exp)"), model)
     assert str(caught.value).startswith("<text>:1:") and model.code == code
+
+
+def test_a_root_that_writes_or_draws_is_passed_over_with_the_reason() -> None:
+    text = 'rule r(x: float[...]) { match relu(dropout(x, p=_, training=_)) rewrite x numerics differs "" }'
+    other = 'rule s(x: float[...]) { match dropout(x, p=_, training=_) rewrite x numerics differs "" }'
+    model = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.ReLU(inplace=True))
+    rules = fxrules.load(text=f"{text}\n{other}")
+    report = fxrules.rewrite(torch.fx.symbolic_trace(model), rules, (torch.ones(2),), numerics="differs").report
+    reasons = {rule.name: [(one.kind, one.reason.partition(":")[0]) for one in rule.refused] for rule in report.rules}
+    assert reasons == {
+        "text.r": [("effect", "`_1` writes to `_0`")],
+        "text.s": [("effect", "`_0` draws random numbers")],
+    }
