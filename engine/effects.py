@@ -105,9 +105,10 @@ def _depends(node: Node, other: Node, inside: Collection[Node]) -> bool:
 
 def effect_problem(match: Match, made: Sequence[Node], index: EffectIndex) -> Mismatch | None:
     """Why a replacement may not have the effects that it has, or None: they must be those of what it replaces."""
-    quiet = not index.barriers
+    quiet, new = not index.barriers, list(map(index.effect, made))
     old = [index.effect(node) for node in match.nodes if not (quiet and index.is_calm(node)) and node not in match.kept]
-    new = list(map(index.effect, made))
+    if not old and all(effect.kind == "pure" for effect in new):
+        return None
     for effect in new:
         if effect.kind == "opaque":
             return Mismatch("effect", f"the replacement may not have effects: {effect.reason}", match.root)

@@ -75,8 +75,11 @@ def prepare(
 
 def _misnamed(rule: Rule, work: Workspace) -> Mismatch | None:
     """That a rule names a class of modules which the model does not have, and has one whose name is near."""
-    modules = () if work.views.owner is None else tuple(work.views.owner.modules())
-    for name in sorted(known_classes((rule,))):
+    names = known_classes((rule,))
+    if not names or work.views.owner is None:
+        return None
+    modules = tuple(work.views.owner.modules())
+    for name in sorted(names):
         hint = similar_class(name, modules)
         if hint:
             return Mismatch("type", f"the model has no module of class `{name}`; {hint}")

@@ -17,6 +17,8 @@ def make_room(match: Match, effects: EffectIndex, journal: Journal) -> Node | Mi
     pure and nothing is written on the way; if one of the results is made of it there is no
     place at all.
     """
+    if not match.others:
+        return match.root.next
     first, last = min(match.results), max(match.results)
     place = last.next
     early = _early_readers(match, first, last)
