@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterable
 
 import torch
 from attrs import define, field
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node
 
 from .kinds import ModuleAttr
 from .memory import Effect, Place, barriers_of, effect_of, is_faked_as_copy
 from .nodeview import Views
+from .schemas import PURE
 from .sketches import drop
 from .tensors import storage_of
 
@@ -28,6 +30,7 @@ class EffectIndex:
     views: Views
     _effects: dict[Node, Effect] = field(factory=dict, init=False)
     _calm: set[int] = field(factory=set, init=False)
+    _plain: dict[int, object] = field(factory=dict, init=False)
     _barriers: list[Node] | None = field(default=None, init=False)
     _below: dict[str, frozenset[int]] = field(factory=dict, init=False)
 
@@ -35,7 +38,12 @@ class EffectIndex:
         """The effect of a node, kept until `forget`."""
         found = self._effects.get(node)
         if found is None:
+            target = node.target
+            if id(target) in self._plain:
+                return PURE
             found = self._effects[node] = effect_of(node, self.views)
+            if found is PURE and isinstance(target, OpOverload):
+                self._plain[id(target)] = target  # kept, so that the id is its own
         return found
 
     def is_calm(self, node: Node) -> bool:

@@ -34,6 +34,8 @@ def legal(match: Match, index: EffectIndex) -> Mismatch | None:
     where the replacement reads instead. Its nodes are pure, but for those that the pattern
     names by their exact target: they must be free to act there instead. A query replaces none.
     """
+    if not index.barriers and all(map(index.is_calm, match.nodes)):
+        return None
     inside = set(match.nodes).difference(match.kept)  # kept nodes stay where they are
     acting = []
     for node in () if match.rule.is_query else match.nodes:
