@@ -19,9 +19,9 @@ from .walking import Part, dotted, parts
 
 _ASK_ONLY = frozenset(
     {
-        "broadcastable", "depends_on", "is_const", "is_contiguous", "is_input", "is_number", "is_output", "is_symbolic",
-        "is_tensor", "len", "op", "path", "same", "same_device", "same_dtype", "same_shape", "user_ops", "users",
-        "uses",
+        "broadcastable", "depends_on", "enumerate", "is_const", "is_contiguous", "is_input", "is_number", "is_output",
+        "is_symbolic", "is_tensor", "len", "list", "op", "path", "reversed", "same", "same_device", "same_dtype",
+        "same_shape", "tuple", "user_ops", "users", "uses", "zip",
     }
 )  # fmt: skip
 """Functions that look at facts and never at the elements of a tensor."""

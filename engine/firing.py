@@ -26,6 +26,8 @@ from .surgery import apply
 from .traces import recall, remember
 from .witness import Witness
 
+# Ways to fit a pattern at one node that may be refused: of n alike nodes, three results make as many as n cubed.
+_PATIENCE = 256
 # Refusals that may depend on nodes far away: such sites are tried again in every round.
 _FAR_SIGHTED = frozenset({"effect", "interface"})
 
@@ -157,19 +159,30 @@ def fire(state: Run, compiled: CompiledRule, node: Node) -> bool:
         return False
     recalled = None if sketch is None or state.dry else recall(compiled, node, views)
     refused: list[Mismatch] = []
+    taken: list[Match] = []
     witness = Witness(views)
 
     def take(candidate: Candidate) -> bool:
+        if len(refused) == _PATIENCE:
+            tally.notes.update(
+                (f"at `{node.name}` its pattern fits in more than {_PATIENCE} ways; the rest were not tried",)
+            )
+            return True
         match = accept(compiled.rule, candidate, views, freeze=freeze)
         if isinstance(match, Match) and sketch is not None and recalled is None and not refused:
             remember(compiled, match, witness)
         # effects need the whole graph: they are looked at once there is a copy to change
         outcome = match if state.dry or isinstance(match, Mismatch) else _rewritten(state, match)
-        refused.extend([outcome] if isinstance(outcome, Mismatch) else [])
-        return isinstance(outcome, Match)
+        if isinstance(outcome, Mismatch):
+            refused.append(outcome)
+        else:
+            taken.append(outcome)
+        return bool(taken)
 
     fired = recalled is not None and isinstance(_rewritten(state, recalled), Match)
-    fired = fired or compiled.run(node, views if sketch is None else witness, take)
+    if not fired:
+        compiled.run(node, views if sketch is None else witness, take)
+        fired = bool(taken)
     reasons = () if fired else refused or _effect_of_root(compiled, node, state.work)
     tally.refuse(node, reasons)
     if fired:

@@ -54,6 +54,8 @@ class ValueProxy(Proxy):
     def __getattr__(self, name: str) -> Any:
         if name in _FACTS or name in _FACT_METHODS:
             return getattr(self.tracer.fact(self.node, name), name)
+        if name == "data":  # no gradient goes through it
+            return self.tracer.create_proxy("call_method", "detach", (self,), {})
         if f"getattr.{name}" in self.tracer.views.table.names_by_target:
             return self.tracer.create_proxy("call_function", getattr, (self, name), {})
         return super().__getattr__(name)
@@ -116,8 +118,12 @@ class Recorder(GraphAppendingTracer):
     def value(self, found: Any) -> Any:
         """What a result of the helper stands for: a node, a number, or a tuple of them."""
         match found:
-            case Proxy():
+            case Proxy() if found.node in self.real:
                 return self.emitter.argument(self.real[found.node])
+            case Proxy():
+                self.refuse(
+                    "structure", f"returned `{found.node.name}` of an earlier call: it kept a value of the graph"
+                )
             case tuple() | list():
                 return tuple(map(self.value, found))
             case bool() | int() | float() | complex() | torch.SymInt():

@@ -177,6 +177,7 @@ class Report:
             lines += [f"  {name}: {one}" for one in reasons[:_MOST_REASONS]]
             if len(reasons) > _MOST_REASONS:
                 lines.append(f"  {name}: … and {len(reasons) - _MOST_REASONS} more reasons, see to_dict()")
+        lines += [f"  {rule.name}: note: {note}" for rule in self.rules if not rule.fired for note in rule.notes]
         if silent and not self.notes:  # of a run that was stopped, nobody knows what the others would have found
             lines.append(f"{silent} rule{'s' if silent != 1 else ''} found nothing to rewrite")
         return lines

@@ -56,11 +56,16 @@ def _home(target: Any) -> str:
     return getattr(target, "__module__", None) or ""
 
 
+_TORCH = ("", "torch", "torch.nn.functional", "torch.nn.init", "torch._C._nn", "torch._ops.aten")
+
+
 def _writes_by_name(target: Any, name: str) -> bool:
     """Whether the name says that the first argument is written to; names of functions of others say nothing."""
-    if isinstance(target, str) or _home(target) == "_operator":
-        return name in IN_PLACE_OPERATORS or (name.endswith("_") and not name.endswith("__"))
-    ours = _home(target) in ("", "torch", "torch.nn.functional", "torch.nn.init", "torch._C._nn", "torch._ops.aten")
+    if name in IN_PLACE_OPERATORS and (isinstance(target, str) or _home(target) == "_operator"):
+        return True
+    if _home(target) == "_operator":
+        return False  # `and_`, `or_` and `not_` are so called because Python has the words
+    ours = isinstance(target, str) or _home(target) in _TORCH
     return ours and name.endswith("_") and not name.endswith("__")
 
 

@@ -53,6 +53,8 @@ FUNCTIONS: list[tuple[str, Any, tuple[Any, ...], dict[str, Any], str, str, str]]
     ("torch.add out", torch.add, (2,), {"out": "z"}, "mutates", "z", "z"),
     ("operator.add", operator.add, (2,), {}, "pure", "", ""),
     ("operator.iadd", operator.iadd, (2,), {}, "mutates", "x", "x"),
+    ("operator.and_", operator.and_, (2,), {}, "pure", "", ""),
+    ("operator.or_", operator.or_, (2,), {}, "pure", "", ""),
     ("operator.setitem", operator.setitem, (1, 0, 1), {}, "mutates", "x", "x"),
     ("operator.invert", operator.invert, (1,), {}, "pure", "", ""),
     ("tuple", tuple, (1,), {}, "pure", "", "x"),

@@ -103,3 +103,17 @@ def test_an_inner_value_that_is_not_kept_cannot_be_passed() -> None:
 def test_only_what_is_imported_from_a_trusted_module_is_called() -> None:
     with pytest.raises(FxrulesError, match="`via_helpers`, which is not trusted"):
         fxrules.load(text="from via_helpers import rotary\n" + ROTARY)
+
+
+@BOTH
+def test_data_is_a_value_that_no_gradient_goes_through(capture: str) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    reason = refusal(rewritten(model, helped("takes_data(x)"), X, capture=capture))
+    assert reason.startswith("interface: ") and "would get no gradient through the new value" in reason
+
+
+def test_a_value_kept_from_an_earlier_call_is_refused() -> None:
+    result = rewritten(Relu(), helped("keeps_a_value(x)"), X, capture="trace")
+    assert sum(result.report.fired.values()) == 1
+    reason = refusal(rewritten(Relu(), helped("keeps_a_value(x)"), X, capture="trace"))
+    assert reason == "structure: `keeps_a_value` returned `clamp` of an earlier call: it kept a value of the graph"

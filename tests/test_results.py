@@ -229,6 +229,23 @@ def test_results_that_share_memory_may_not_both_leave_the_graph() -> None:
     assert refused(site, text).kind == "effect"
 
 
+def test_the_ways_to_fit_several_results_at_one_node_are_bounded_and_the_report_says_so() -> None:
+    text = """
+rule three(x: Tensor) {
+  match { a = relu(x) b = relu(x) c = relu(x) return a, b, c }
+  where x.ndim == 7
+  rewrite { return sigmoid(x), tanh(x), exp(x) }
+  numerics differs "never fires here"
+}"""
+
+    def many(x: Tensor) -> Tensor:
+        return sum((torch.relu(x) for _ in range(40)), x)
+
+    report = fxrules.rewrite(torch.fx.symbolic_trace(many), fxrules.load(text=text), (X,), numerics="differs").report
+    assert not report.fired
+    assert "its pattern fits in more than 256 ways; the rest were not tried" in str(report)
+
+
 # ------------------------------------------------------------------ refused when loaded
 UNLOADABLE = [
     ("(x: Tensor, y: Tensor) { match { return relu(x), neg(y) } }", "unconnected", "result 2 has no tensor in common"),

@@ -117,6 +117,15 @@ def returns_nothing(x: Tensor) -> None:
     torch.relu(x)
 
 
+def takes_data(x: Tensor) -> Tensor:
+    return torch.clamp(x.data, min=0)
+
+
+def keeps_a_value(x: Tensor, kept: list[Tensor] = []) -> Tensor:  # noqa: B006 - as a helper should not
+    kept.append(torch.clamp(x, min=0))
+    return kept[0]
+
+
 def returns_two(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.relu(x), x
 
