@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch.fx import Node
 
 from .candidates import Match, Mismatch, MismatchKind
 from .families import REQUIRED, Family
+from .images import nodes_in
 from .journal import Journal
 from .kinds import ModuleAttr, Submodule
 from .metadata import Impossible, Propagation
@@ -77,7 +78,7 @@ class Emitter:
             raise self.refusal("effect", f"`{family.name}` writes to its input: a replacement may not")
         if effect == "random" and self.level == "torch":
             return self._module(family, args)
-        nodes = list(_nodes_in(args))
+        nodes = nodes_in(args)
         # arithmetic on sizes: an operator; what makes a tensor of sizes (`full`) has no such form
         numbers = (
             bool(nodes) and not any(map(self.is_tensor, nodes)) and any(form.level == "any" for form in family.forms)
@@ -197,11 +198,3 @@ class Emitter:
     def refusal(self, kind: MismatchKind, reason: str) -> Refusal:
         """The exception that says why this match is not rewritten."""
         return Refusal(Mismatch(kind, reason, self.match.root))
-
-
-def _nodes_in(value: Any) -> Iterator[Node]:
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _nodes_in(item)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor
@@ -14,6 +13,7 @@ from .emission import Emitter, Refusal
 from .evaluation import evaluate
 from .expansion import expand
 from .helping import SizeGuard, call_helper
+from .images import nodes_in
 from .kinds import ModuleAttr
 from .proxies import Factories, Recorder
 from .ruleset import Rule
@@ -110,17 +110,9 @@ def _count(number: int) -> str:
 
 def _drop_unread(results: tuple[Any, ...], emitter: Emitter) -> None:
     """Take out what the helper computed and did not use; what has effects stays, and is refused for them."""
-    kept = set(_nodes_in(results))
+    kept = set(nodes_in(results))
     for node in reversed(list(emitter.made)):
         if node.users or node in kept or emitter.views.effect(node) not in ("pure", "random"):
             continue
         emitter.journal.erase((node,))
         emitter.made.remove(node)
-
-
-def _nodes_in(value: Any) -> Iterator[Node]:
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _nodes_in(item)
