@@ -40,6 +40,8 @@ def settle(
             problem = _output_problem(node, before, propagation)
         elif effects.effect(node).kind in ("mutates", "opaque"):
             problem = f"`{node.name}` would see it"
+        elif effects.effect(node).draws and not _only_memory_changed(node, before, propagation):
+            problem = f"`{node.name}` draws random numbers in the order of memory"
         else:
             problem = _renew(node, before, pending, journal, propagation, effects, changes)
         if problem is not None:

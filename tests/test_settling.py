@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import torch
 from sites import calls, done, exported, node_of, refused, rule_of, run
+from torch import Tensor
+
+import fxrules
 
 X = torch.linspace(-2, 2, 12).view(3, 4)
 TURNED = 'rule r(x: f32[N, M]) { match neg(relu(x)) rewrite contiguous(x.mT).mT numerics differs "t" changes strides }'
@@ -74,3 +77,22 @@ def test_a_copy_that_becomes_a_view_is_known_as_one() -> None:
     done(site.rewrite(rule))
     reshape, copy = node_of(site.graph, "reshape"), node_of(site.graph, "contiguous")
     assert reshape.meta["val"].untyped_storage()._cdata == copy.meta["val"].untyped_storage()._cdata
+
+
+def test_a_random_op_must_not_see_other_strides() -> None:
+    """It draws its numbers in the order of memory: other strides would give them to other elements."""
+    text = """
+rule own(x: Tensor) { match transpose(x, 0, 1) rewrite contiguous(transpose(x, 0, 1)) changes aliasing, strides }"""
+    rules = fxrules.load(text=text)
+
+    def forward(x: Tensor) -> Tensor:
+        return torch.nn.functional.dropout(torch.transpose(torch.exp(x), 0, 1), 0.5, True)
+
+    x = torch.randn(3, 4)
+    model = torch.fx.symbolic_trace(forward)
+    result = fxrules.rewrite(model, rules, (x,), stop_after=1)
+    torch.manual_seed(0)
+    expected = model(x)
+    torch.manual_seed(0)
+    torch.testing.assert_close(result.model(x), expected, rtol=0, atol=0)
+    assert not result.report.fired and "draws random numbers in the order of memory" in str(result.report)
