@@ -13,7 +13,6 @@ from torch.fx import Node
 
 from .candidates import Match, Mismatch, MismatchKind
 from .families import REQUIRED, Family
-from .images import nodes_in
 from .journal import Journal
 from .kinds import ModuleAttr, Submodule
 from .metadata import Impossible, Propagation
@@ -24,6 +23,7 @@ from .provenance import constant_key, merged_meta
 from .sizes import find_size, parts_of
 from .spellings import emit, emit_module, read_param
 from .truth import SYMBOLIC
+from .walks import nodes_in
 
 
 class Refusal(Exception):

@@ -30,6 +30,7 @@ from .nodeview import Views
 from .rewriting import rewrite
 from .ruleset import Rule, RuleSet
 from .samples import draw_tensor, fake_of, is_tensor, stand_in, symbolic_sizes
+from .walks import computed_from, nodes_in
 
 LEVELS = ("torch", "aten")
 
@@ -186,7 +187,7 @@ def _difference(rule: Rule, example: ast.Example, model: GraphModule) -> str:
     covered: set[Node] = set()
     for expected, actual in zip(example.expected.results, results, strict=True):
         if isinstance(expected, ast.Special):
-            covered.update(_above(actual))
+            covered |= computed_from(nodes_in(actual))
             continue
         if isinstance(expected, ast.Name) and expected.id in {param.name for param in example.params}:
             if not (isinstance(actual, Node) and actual.target == expected.id):
@@ -201,7 +202,7 @@ def _difference(rule: Rule, example: ast.Example, model: GraphModule) -> str:
             return "it is not as expected"
         covered.update(found.nodes)
         for name in query.params.keys() - {param.name for param in example.params}:
-            covered.update(_above(found.bindings.get(name)))
+            covered |= computed_from(nodes_in(found.bindings.get(name)))
     extra = [node.name for node in model.graph.nodes if node.op.startswith("call") and node not in covered]
     return f"the node `{extra[0]}` is not expected" if extra else ""
 
@@ -224,18 +225,6 @@ def _query(rule: Rule, example: ast.Example, body: ast.Block) -> Rule:
 
     match = ast.Match(with_leaves(body))
     return Rule(rule.name, evolve(rule.ast, params=(*example.params, *made), clauses=(match,), doc=None), rule.scope)
-
-
-def _above(value: object) -> set[Node]:
-    """A node that ``$any`` stands for, and all that it is computed from."""
-    found: set[Node] = set()
-    pending = [value] if isinstance(value, Node) else []
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found.add(node)
-            pending += node.all_input_nodes
-    return found
 
 
 def _is_own(bindings: Mapping[str, object], example: ast.Example) -> bool:

@@ -189,20 +189,3 @@ def _put(table: dict[Any, Any], key: Any, value: Any) -> None:
         table.pop(key, None)
     else:
         table[key] = value
-
-
-def nodes_in(value: Any) -> list[Node]:
-    """The nodes inside an argument, through every kind of container."""
-    found: dict[Node, None] = {}
-    pending = [value]
-    while pending:
-        match pending.pop():
-            case Node() as node:
-                found[node] = None
-            case tuple() | list() as items:
-                pending.extend(items)
-            case dict() as entries:
-                pending.extend(entries.values())
-            case slice() as part:
-                pending.extend((part.start, part.stop, part.step))
-    return list(found)

@@ -33,9 +33,9 @@ from .images import (
     Touched,
     insert,
     is_other,
-    nodes_in,
     restore,
 )
+from .walks import nodes_in
 
 _NUMBERED = re.compile(r"^([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?$")
 

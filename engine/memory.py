@@ -17,10 +17,11 @@ from torch.fx.node import _side_effectful_functions
 from .effect_names import FAKED_AS_COPY, MAY_COPY, MAY_RETURN_ARGUMENT, STATISTICS
 from .nodeview import View, Views
 from .observers import is_observer
-from .schemas import PURE, Effect, Place, called_by, memory_of, nodes_in, opaque, overloads_of, random, writing
+from .schemas import PURE, Effect, Place, called_by, memory_of, opaque, overloads_of, random, writing
 from .spelled import spelled_effect, unlisted_effect
 from .submodules import is_named
 from .targets import is_plain
+from .walks import nodes_in
 
 __all__ = ["Effect", "Place", "barriers_of", "effect_of", "is_faked_as_copy"]
 
@@ -96,7 +97,7 @@ def _overload_effect(node: Node, op: OpOverload, views: Views) -> Effect:
 def _given(node: Node, params: tuple[tuple[int, str], ...]) -> tuple[Node, ...]:
     """The nodes that are given for some parameters of the op that a node calls."""
     args, kwargs = node.args, node.kwargs
-    return nodes_in([args[at] if at < len(args) else kwargs.get(name) for at, name in params])
+    return tuple(nodes_in([args[at] if at < len(args) else kwargs.get(name) for at, name in params]))
 
 
 def _updated(node: Node, op: OpOverload) -> tuple[Node, ...]:
@@ -104,7 +105,7 @@ def _updated(node: Node, op: OpOverload) -> tuple[Node, ...]:
     given = {**dict(zip((arg.name for arg in op._schema.arguments), node.args, strict=False)), **node.kwargs}
     if given.get("training", given.get("use_input_stats")) is False:
         return ()
-    return nodes_in([given.get("running_mean"), given.get("running_var")])
+    return tuple(nodes_in([given.get("running_mean"), given.get("running_var")]))
 
 
 # ------------------------------------------------------------------- families
@@ -118,7 +119,7 @@ def _family_effect(node: Node, view: View) -> Effect:
         case "random":
             return random(node, () if _surely_drops(view) else aliases)
     if view.family.name in STATISTICS:
-        statistics = nodes_in(view.args[view.family.index[name]] for name in ("running_mean", "running_var"))
+        statistics = tuple(nodes_in([view.args[view.family.index[name]] for name in ("running_mean", "running_var")]))
         return Effect("mutates", statistics, aliases, f"`{node.name}` updates its running statistics")
     return writing(node, inputs, inputs, draws=True)
 

@@ -23,6 +23,7 @@ from .inputs import Call, read_call
 from .journal import Journal
 from .recipes import Recipe, is_static, quick, recipe_of, remade
 from .switches import switches, switches_kept
+from .walks import attribute_at
 
 MISSING: Final = object()
 
@@ -109,9 +110,7 @@ class Propagation:
 
     # ------------------------------------------------------------- computing
     def _attribute(self, path: str) -> Any:
-        value: Any = self.graph.owning_module
-        for name in path.split("."):
-            value = getattr(value, name, MISSING)
+        value = attribute_at(self.graph.owning_module, path, MISSING)
         return value if isinstance(value, Tensor) else MISSING
 
     def _facts(self, value: Any) -> Any:

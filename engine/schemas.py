@@ -111,17 +111,6 @@ def draws_by(name: str) -> bool:
     return any(memory_of(op).random for op in [*called_by(name), *called_by(name.removesuffix("_"))])
 
 
-def nodes_in(values: Any) -> tuple[Node, ...]:
-    """The nodes among values, and in lists among them."""
-    found: list[Node] = []
-    for value in values:
-        if isinstance(value, Node):
-            found.append(value)
-        elif isinstance(value, list | tuple):
-            found.extend(nodes_in(value))
-    return tuple(found)
-
-
 def names_of(places: tuple[Node, ...]) -> str:
     """Nodes by name, for a reason."""
     return ", ".join(f"`{node.name}`" for node in places) or "an argument"

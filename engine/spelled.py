@@ -22,7 +22,8 @@ from .effect_names import (
     RENORMALISED,
     STATE,
 )
-from .schemas import PURE, Effect, called_by, draws_by, memory_of, nodes_in, opaque, overloads_of, random, writing
+from .schemas import PURE, Effect, called_by, draws_by, memory_of, opaque, overloads_of, random, writing
+from .walks import nodes_in
 
 
 def spelled_effect(node: Node) -> Effect | None:
@@ -36,10 +37,10 @@ def spelled_effect(node: Node) -> Effect | None:
     if name in STATE:
         return opaque(node, "changes the state of torch")
     if node.kwargs.get("out") is not None:
-        written = nodes_in([node.kwargs["out"]])
+        written = tuple(nodes_in(node.kwargs["out"]))
         return writing(node, written, written, draws=draws_by(name))
     if _writes_by_name(target, name) or _asks_in_place(node):
-        written = nodes_in(node.args[:1]) or nodes_in([node.kwargs.get("input")])
+        written = tuple(nodes_in(node.args[:1]) or nodes_in(node.kwargs.get("input")))
         if not written:
             return opaque(node, f"calls {_called(target)}, which writes to something")
         return writing(node, written, written, draws=draws_by(name))
@@ -89,7 +90,7 @@ def _renormalised(node: Node) -> tuple[Node, ...]:
     at = _position(node.target, "max_norm") if callable(node.target) else None
     given = node.args[at] if at is not None and len(node.args) > at else node.kwargs.get("max_norm")
     weight = node.args[1] if len(node.args) > 1 else node.kwargs.get("weight")
-    return nodes_in([weight]) if given is not None else ()
+    return tuple(nodes_in(weight)) if given is not None else ()
 
 
 def unlisted_effect(node: Node) -> Effect:

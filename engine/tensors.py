@@ -10,6 +10,7 @@ from attrs import define, field
 from torch.fx import Graph, Node
 
 from .kinds import ModuleAttr
+from .walks import attribute_at
 
 
 @define(eq=False)
@@ -61,10 +62,7 @@ class Tensors:
 
     def attribute(self, path: str) -> Any:
         """What the owner has at a dotted path; None if nothing."""
-        found: Any = self.owner
-        for name in path.split("."):
-            found = getattr(found, name, None)
-        return found
+        return attribute_at(self.owner, path)
 
     def module(self, path: str) -> torch.nn.Module | None:
         """The submodule at a path; None if there is none or no owner."""

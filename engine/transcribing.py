@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import torch
@@ -22,6 +22,7 @@ from .nodeview import View, Views
 from .obstacles import user_place
 from .plans import word
 from .signatures import REQUIRED
+from .walks import computed_from, nodes_in
 
 _BINARY = {family: op for op, family in BINARY_FAMILIES.items()}
 _UNARY = {family: op for op, family in UNARY_FAMILIES.items()}
@@ -62,8 +63,10 @@ class Transcriber:
         """The function's result, with a line for each value that is used more than once."""
         result = self.module.graph.output_node().args[0]
         results = result if isinstance(result, tuple | list) else (result,)
-        needed = _needed(results)
-        uses = Counter(one for node in needed for one in _inputs(node)) + Counter(_nodes_in(results))
+        needed = computed_from(nodes_in(results))
+        uses = Counter(one for node in needed for one in nodes_in((node.args, node.kwargs))) + Counter(
+            nodes_in(results)
+        )
         assigns: list[ast.Assign] = []
         for node in self.module.graph.nodes:
             if node not in needed or node.op == "placeholder":
@@ -267,36 +270,6 @@ def _dotted(text: str) -> ast.Expr:
     return expr
 
 
-def _needed(results: Sequence[Any]) -> set[Node]:
-    """The nodes that the results are computed from."""
-    found: set[Node] = set()
-    pending = list(_nodes_in(results))
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found.add(node)
-            pending += node.all_input_nodes
-    return found
-
-
-def _inputs(node: Node) -> Iterator[Node]:
-    """What a node reads, as often as it does."""
-    return _nodes_in((node.args, node.kwargs))
-
-
-def _nodes_in(value: Any) -> Iterator[Node]:
-    match value:
-        case Node():
-            yield value
-        case tuple() | list():
-            for item in value:
-                yield from _nodes_in(item)
-        case dict():
-            yield from _nodes_in(list(value.values()))
-        case slice():
-            yield from _nodes_in((value.start, value.stop, value.step))
-
-
 def traced(function: Callable[..., Any] | Graph, what: str) -> GraphModule:
     """A function as a graph, as torch.fx traces it; raises FxrulesError where it cannot be."""
     if isinstance(function, GraphModule):
@@ -304,6 +277,9 @@ def traced(function: Callable[..., Any] | Graph, what: str) -> GraphModule:
     if isinstance(function, Graph):
         owner = function.owning_module
         return GraphModule(torch.nn.Module() if owner is None else owner, function)
+    if not callable(function):
+        hint = "a function of tensors, a module or a graph"
+        raise FxrulesError(Problem(None, "not-a-rule", f"the {what} is {function!r}", hint))
     try:
         return symbolic_trace(function)
     except Exception as error:

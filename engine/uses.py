@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from attrs import frozen
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
@@ -11,6 +9,7 @@ from torch.fx import Graph, GraphModule, Node
 from .kinds import ModuleAttr, Submodule
 from .nodeview import Views
 from .observers import is_observer
+from .walks import attribute_at
 
 
 def uses(value: Node | ModuleAttr | Submodule, views: Views) -> int | None:
@@ -33,19 +32,12 @@ def uses(value: Node | ModuleAttr | Submodule, views: Views) -> int | None:
 def _tensor(value: Node | ModuleAttr, views: Views) -> Tensor | None:
     match value:
         case ModuleAttr(path) | Node(op="get_attr", target=str(path)):
-            found = _held(views.owner, path)
+            found = attribute_at(views.owner, path)
         case Node(op="placeholder", name=name):
             found = views.lifted.get(name)
         case _:
             found = None
     return found if isinstance(found, Tensor) else None
-
-
-def _held(owner: nn.Module | None, path: str) -> Any:
-    found: Any = owner
-    for name in path.split("."):
-        found = getattr(found, name, None)
-    return found
 
 
 @frozen
@@ -66,7 +58,7 @@ class _Look:
             return readers if id(self.views.lifted.get(node.name)) in self.tensors else 0
         if node.op not in ("call_module", "get_attr"):
             return 0
-        held, times = _held(owner, str(node.target)), 1 if node.op == "call_module" else readers
+        held, times = attribute_at(owner, str(node.target)), 1 if node.op == "call_module" else readers
         if held is self.wanted or id(held) in self.tensors:
             return times
         if isinstance(held, GraphModule):

@@ -13,11 +13,11 @@ from .emission import Emitter, Refusal
 from .evaluation import evaluate
 from .expansion import expand
 from .helping import SizeGuard, call_helper
-from .images import nodes_in
 from .kinds import ModuleAttr
 from .proxies import Factories, Recorder
 from .ruleset import Rule
 from .truth import Declined, Unknown
+from .walks import nodes_in
 
 
 def build(rule: Rule, emitter: Emitter) -> tuple[Any, ...]:

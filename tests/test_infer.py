@@ -201,6 +201,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "no reason": (gelu, fused_gelu, {"numerics": "differs"}, "`differs` needs a reason"),
     "the change": (gelu, fused_gelu, {"changes": ["stride"]}, "did you mean `strides`?"),
     "the name": (gelu, fused_gelu, {"name": "my gelu"}, "`my gelu` is no name of a rule"),
+    "no function": (None, fused_gelu, {}, "the pattern is None"),
     "results apart": (lambda x, y: (x.sin(), y.cos()), lambda x, y: (x, y), {}, "no tensor in common"),
 }  # fmt: skip
 
