@@ -177,12 +177,33 @@ def sharing_problem(old: Node, shared: frozenset[Place], index: EffectIndex, *, 
     return _write_problem(old, reached | index.sharing(shared), index) if index.after(old) else None
 
 
-def lost_sharing_problem(old: Node, new: Node, index: EffectIndex) -> Mismatch | None:
-    """Why ``new`` may not stop sharing memory as ``old`` does: something writes to it later. None if nothing does."""
-    if not index.after(old):
-        return None
+def lost_sharing_problem(old: Node, new: Node, index: EffectIndex, *, declared: bool) -> Mismatch | None:
+    """Why ``new`` may not stop sharing memory as ``old`` does, or None.
+
+    Something writes to it later; or, unless the rule says ``changes aliasing``, it leaves
+    the graph: what the caller writes to an input would no longer be seen in an output.
+    """
+    problem = None if declared else _lost_at_the_boundary(old, new, index)
+    if problem is not None or not index.after(old):
+        return problem
     lost = index.bases([old]) - index.bases([new], surely=True) - {old}
     return _write_problem(old, index.sharing([old]) | index.sharing(lost), index) if lost else None
+
+
+def _lost_at_the_boundary(old: Node, new: Node, index: EffectIndex) -> Mismatch | None:
+    lost = index.bases([old], surely=True) - index.bases([new]) - {old}
+    output = index.graph.output_node()
+    reached = index.sharing([old]) if lost else set()
+    if output not in reached:
+        return None
+    leaving = next(node for node in output.all_input_nodes if node in reached)
+    others = index.sharing(lost) - reached
+    held = [f"input `{_name(place)}`" for place in lost if isinstance(place, str) or place.op == "placeholder"]
+    held += [f"output `{node.name}`" for node in output.all_input_nodes if node in others]
+    if not held:
+        return None
+    what = f"output `{leaving.name}` would no longer share memory with {min(held)}"
+    return Mismatch("interface", f"{what}; the rule does not say `changes aliasing`", old)
 
 
 def joint_problem(pairs: Sequence[tuple[Node, Node]], index: EffectIndex, *, declared: bool) -> Mismatch | None:

@@ -238,7 +238,9 @@ def _effect_problem(old: Node, new: Node, emitter: Emitter, effects: EffectIndex
     if declared and not effects.barriers and effects.graph.output_node() not in effects.sharing([old]):
         return None  # nothing is written, and nothing of it leaves the graph
     shared = new_sharing(old, _outside(new, emitter, effects), effects)
-    return sharing_problem(old, shared, effects, declared=declared) or lost_sharing_problem(old, new, effects)
+    return sharing_problem(old, shared, effects, declared=declared) or lost_sharing_problem(
+        old, new, effects, declared=declared
+    )
 
 
 def _outside(new: Node, emitter: Emitter, effects: EffectIndex) -> frozenset[Place]:

@@ -49,8 +49,15 @@ def try_one(seed: int) -> Counter[str]:
         seen["firings with several results"] += fired if len(rule.match.results) > 1 else 0
     seen.update(f"refused: {one.kind}" for report in result.report.rules for one in report.refused)
     result.model.graph.lint()
-    before, after = _outcome(module, inputs), _outcome(result.model, inputs)
-    assert before == after, f"seed {seed}\n{module.code}\n{drawn}\n{result.model.code}"
+    try:
+        before = _outcome(module, inputs)
+    except RuntimeError:  # with other random numbers than it was drawn with it may fail: `bernoulli` of a value above 1
+        return seen + Counter({"fails by itself": 1})
+    after = _outcome(result.model, inputs)
+    told = f"seed {seed}\n{module.code}\n{drawn}\n{result.model.code}"
+    assert before[0] == after[0], told
+    # a rule of SHARING that says `changes aliasing` may also end what is shared
+    assert set(after[1]) <= set(before[1]) if SHARING in drawn else after[1] == before[1], told
     return seen
 
 

@@ -152,3 +152,27 @@ def test_an_in_place_write_of_the_caller_into_the_result_leaves_the_models_state
         assert isinstance(result.model, GraphModule) and dict(result.report.fired) == {}
         assert all(map(torch.equal, totals(result.model), totals(before)))
         assert totals(result.model)[2].tolist() == [3.0, 3.0, 3.0]
+
+
+def test_an_output_goes_on_sharing_the_memory_of_an_input_and_of_another_output() -> None:
+    """What the caller writes to either is seen in the other; a rule that ends that says `changes aliasing`."""
+    text = "rule r(x: Tensor) { match view(x, [-1]) rewrite clone(flatten(x)) numerics bitwise }"
+
+    def of_input(x: Tensor) -> Tensor:
+        return x.view(-1)
+
+    def of_output(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = torch.relu(x)
+        return y, y.view(-1)
+
+    def inside(x: Tensor) -> Tensor:
+        return x.view(-1) * 2
+
+    expected = {of_input: "with input `x`", of_output: "with output `relu`"}
+    for function, other in expected.items():
+        module = torch.fx.symbolic_trace(function)
+        kept = fxrules.rewrite(module, fxrules.load(text=text), (torch.ones(2, 3),))
+        assert kept.model is module and f"would no longer share memory {other}" in str(kept.report)
+        declared = text.replace("numerics bitwise", "numerics bitwise changes aliasing")
+        assert fxrules.rewrite(module, fxrules.load(text=declared), (torch.ones(2, 3),)).report.fired
+    assert fxrules.rewrite(torch.fx.symbolic_trace(inside), fxrules.load(text=text), (torch.ones(2, 3),)).report.fired
